@@ -70,15 +70,19 @@ class Served:
         os.kill(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
-    def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """Return the answer to a request; one that was refused ends the program."""
+    def send(self, method: str, path: str, body: Any = None) -> bytes:
+        """Return the answer to a request as it came; one that was refused ends the program."""
         data = None if body is None else msgspec.msgpack.encode(body)
         self._connection.request(method, path, data, {"Content-Type": "application/msgpack"})
         response = self._connection.getresponse()
         answer = response.read()
         if response.status >= 400:
             raise SystemExit(f"{method} {path}: {response.status} {answer[:500]!r}")
-        return msgspec.json.decode(answer) if answer[:1] in b'{["' else answer
+        return answer
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """Return the document of the answer to a request."""
+        return msgspec.json.decode(self.send(method, path, body))
 
     def plan(self, **request: Any) -> str:
         """Ask for a plan, and return its id."""
@@ -147,11 +151,13 @@ def reads_beside_a_search(served: Served, partitions: int, seconds: float, rng: 
         "loads of all nodes": lambda: f"{CLUSTER}/node_loads",
         "violations": lambda: f"{CLUSTER}/violations",
         "score of all nodes for a replica": lambda: f"{CLUSTER}/score?partition={WAITING}",
+        "explanation": lambda: f"{CLUSTER}/explain?partition=db/{rng.randrange(partitions)}",
+        "alternatives": lambda: f"{CLUSTER}/alternatives?partition=db/{rng.randrange(partitions)}",
     }
     times: dict[str, list[float]] = {name: [] for name in reads}
     while served.ask("GET", f"{CLUSTER}/plans/{plan}")["status"] == "searching":
         for name, path in reads.items():
-            times[name].append(timed(lambda path=path: served.ask("GET", path())))  # type: ignore[misc]
+            times[name].append(timed(lambda path=path: served.send("GET", path())))  # type: ignore[misc]
             time.sleep(0.002)
     record = served.made(plan)
     if record["status"] == "ready":
@@ -213,7 +219,7 @@ def main() -> None:
         figures["reports"] = reports(served, places, arguments.seconds, rng)
         figures["reads beside a search"] = reads_beside_a_search(served, arguments.partitions, arguments.seconds, rng)
         explain = f"{CLUSTER}/explain?partition=db/1"
-        figures["explanation"] = quantiles([timed(lambda: served.ask("GET", explain)) for _ in range(5)])
+        figures["explanation"] = quantiles([timed(lambda: served.send("GET", explain)) for _ in range(5)])
         served.kill()
         figures["restart_seconds"] = served.start()
     finally:

@@ -23,6 +23,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import Route
 
+from cluster.service import reads
 from cluster.service.access import Right, needs
 from cluster.service.documents import Document, moves_of
 from cluster.service.events import Engine
@@ -217,11 +218,11 @@ def tile_by_load(node: Node, metric: str, load: float) -> Tile:
 def numbers_of(live: LiveCluster, by: str) -> dict[str, float]:
     """Return what `by` chooses of each node: its probability of a violation, or its load of a metric."""
     if by == RISK:
-        return live.kept(Engine.violation_probabilities)
+        return reads.violation_probabilities(live)
     metric, names = by.removeprefix("load:"), live.reader.engine.config.metric_names
     if metric not in names:
         raise UnknownNameError("metric", metric, names)
-    return {name: loads[metric] for name, loads in live.kept(Engine.node_loads).items()}
+    return {name: loads[metric] for name, loads in reads.node_loads(live).items()}
 
 
 def map_of(nodes: Sequence[Node], numbers: Mapping[str, float], by: str) -> Map:
@@ -263,9 +264,9 @@ def node_of(live: LiveCluster, name: str) -> dict[str, Any] | None:
         for replica in engine.replicas(partition)
         if replica.node == name
     ]
-    loads = live.kept(Engine.node_loads)[name]
+    loads = reads.node_loads(live)[name]
     tiles = {metric: tile_by_load(node, metric, load) for metric, load in loads.items()}
-    risk = tile_by_risk(node, live.kept(Engine.violation_probabilities)[name])
+    risk = tile_by_risk(node, reads.violation_probabilities(live)[name])
     return {"node": node, "state": state_of(node), "tiles": tiles, "risk": risk, "replicas": replicas}
 
 
@@ -343,7 +344,7 @@ class Console:
 
     async def violations(self, choice: MapChoice) -> Values:
         """Return the violations."""
-        violations = self._live(choice).kept(Engine.violations)
+        violations = reads.violations(self._live(choice))
         return {"violations": violations[:MOST_VIOLATIONS], "count": len(violations)}
 
     async def map(self, choice: MapChoice) -> Values:

@@ -10,9 +10,10 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
+from cluster.service import reads
 from cluster.service.access import Access, Right, check_right
-from cluster.service.documents import Document, of_violation, plain
-from cluster.service.events import Engine, HostEvent, LoggedEvent, MakeCluster, RequestError, RequestPlan, decoded
+from cluster.service.documents import Document, plain
+from cluster.service.events import HostEvent, LoggedEvent, MakeCluster, RequestError, RequestPlan, decoded
 from cluster.service.guard import is_loopback
 from cluster.service.operations import right_of
 from cluster.service.problems import RefusedError, problem_of
@@ -35,7 +36,7 @@ TCP, UNIX = "tcp://", "unix://"
 class Read(Struct, kw_only=True, forbid_unknown_fields=True, tag_field="read"):
     """A question about the cluster as it is after the events of its line."""
 
-    def answer(self, engine: Engine) -> Any:
+    def answer(self, live: LiveCluster) -> Any:
         """Return the answer as values of JSON; an unknown name raises `UnknownNameError`."""
         raise NotImplementedError
 
@@ -45,17 +46,17 @@ class ReadReplicas(Read, tag="replicas"):
 
     partitions: Annotated[list[str], Meta(max_length=MOST_PARTITIONS)]
 
-    def answer(self, engine: Engine) -> Document:
+    def answer(self, live: LiveCluster) -> Document:
         """Return lists of replicas."""
-        return {name: plain(engine.replicas(name)) for name in self.partitions}
+        return {name: plain(live.reader.engine.replicas(name)) for name in self.partitions}
 
 
 class ReadNodeLoads(Read, tag="node_loads"):
     """The load of every node by metric, in user units."""
 
-    def answer(self, engine: Engine) -> Document:
+    def answer(self, live: LiveCluster) -> msgspec.Raw:
         """Return the loads by node."""
-        return engine.node_loads()
+        return reads.node_loads_as_json(live)
 
 
 class ReadViolations(Read, tag="violations"):
@@ -64,9 +65,9 @@ class ReadViolations(Read, tag="violations"):
     soft: bool = False
     """Whether broken soft and preferred constraints are included."""
 
-    def answer(self, engine: Engine) -> list[Document]:
+    def answer(self, live: LiveCluster) -> msgspec.Raw:
         """Return the violations."""
-        return [*map(of_violation, engine.violations(soft=self.soft))]
+        return reads.violations_as_json(live, soft=self.soft)
 
 
 AnyRead: TypeAlias = ReadReplicas | ReadNodeLoads | ReadViolations
@@ -146,7 +147,7 @@ class Connection:
 def _read(live: LiveCluster, read: AnyRead) -> Any:
     """Return the answer to a question, or the error that it has."""
     try:
-        return read.answer(live.reader.engine)
+        return read.answer(live)
     except PlbError as error:
         return {"error": problem_of(error)}
 

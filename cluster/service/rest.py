@@ -8,21 +8,23 @@ from functools import cache, partial
 from typing import Annotated, Any
 from urllib.parse import quote
 
+import attrs
 import msgspec
 from msgspec import Meta
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.routing import Route
 
+from cluster.service import reads
 from cluster.service.access import Access, Right, check_right
-from cluster.service.documents import Document, of_violation, plain
+from cluster.service.documents import Document, plain
 from cluster.service.events import (
     ApplyPlan,
     Configure,
     DiscardPlan,
-    Engine,
     HostEvent,
     LoggedEvent,
     MakeCluster,
@@ -47,6 +49,7 @@ from cluster.service.operations import KEY, Answered, Call, Operation, right_of
 from cluster.service.problems import on_defect, on_error, on_http_error
 from cluster.service.replica import OPEN, PlanRecord, Status
 from cluster.service.service import LiveCluster, PlacementService
+from plb import Alternatives
 from plb.errors import ConflictError, PlbError, UnknownNameError
 
 MOST_EVENTS = 10_000
@@ -261,57 +264,50 @@ async def get_application(call: Call) -> Document:
 
 async def violations(call: Call) -> msgspec.Raw:
     """Return the violations of the cluster as it is."""
-    return call.live.kept(_all_violations if call.query.soft else _hard_violations)
-
-
-def _hard_violations(engine: Engine) -> msgspec.Raw:
-    """Return the violations of hard constraints."""
-    return msgspec.Raw(msgspec.json.encode([*map(of_violation, engine.violations())]))
-
-
-def _all_violations(engine: Engine) -> msgspec.Raw:
-    """Return the violations, also of soft constraints."""
-    return msgspec.Raw(msgspec.json.encode([*map(of_violation, engine.violations(soft=True))]))
+    return reads.violations_as_json(call.live, soft=call.query.soft)
 
 
 async def node_loads(call: Call) -> msgspec.Raw:
     """Return the load of each node by metric, in user units."""
-    return call.live.kept(_node_loads)
+    return reads.node_loads_as_json(call.live)
 
 
-def _node_loads(engine: Engine) -> msgspec.Raw:
-    """Return the loads of all nodes."""
-    return msgspec.Raw(msgspec.json.encode(engine.node_loads()))
-
-
-async def score(call: Call) -> Document:
+async def score(call: Call) -> msgspec.Raw:
     """Return what each node is worth for the next replica that a partition misses."""
-    return call.live.reader.engine.score(call.query.partition, now=call.query.now).as_json()
+    return reads.score_as_json(call.live, call.query.partition, call.query.now)
 
 
-async def alternatives(call: Call) -> list[Document]:
+async def alternatives(call: Call) -> msgspec.Raw:
     """Return, for each replica of a partition, the nodes that could take it, best first, and those that cannot."""
-    replicas = await call.live.ask(partial(Engine.alternatives, partition=call.query.partition, now=call.query.now))
-    return [plain(replica) for replica in replicas]
+    replicas = call.live.reader.engine.alternatives(call.query.partition, now=call.query.now)
+    return await run_in_threadpool(_alternatives_as_json, replicas)
+
+
+def _alternatives_as_json(replicas: Iterable[Alternatives]) -> msgspec.Raw:
+    """Return the documents of alternatives, whose many places are encoded as they are."""
+    documents = [{**plain(attrs.evolve(replica, places=())), "places": [*replica.places]} for replica in replicas]
+    return msgspec.Raw(msgspec.json.encode(documents))
 
 
 async def explain(call: Call) -> list[Document]:
     """Return in words where each replica of a partition is, why not elsewhere, and what would have to change."""
-    replicas = await call.live.ask(partial(Engine.alternatives, partition=call.query.partition, now=call.query.now))
-    return [
-        {
-            "role": plain(replica.role),
-            "node": None if replica.standing is None else replica.standing.node,
-            "text": str(replica),
-            "rank": replica.rank,
-            "nodes": [
-                {"node": closed.node, "because": [*map(str, closed.obstacles)], "changes": [*closed.changes]}
-                for closed in (replica.nearest if call.query.node is None else replica.closed)
-                if call.query.node in (None, closed.node)
-            ],
-        }
-        for replica in replicas
-    ]
+    replicas = call.live.reader.engine.alternatives(call.query.partition, now=call.query.now)
+    return [_explained(replica, call.query.node) for replica in replicas]
+
+
+def _explained(replica: Alternatives, node: str | None) -> Document:
+    """Return where a replica is, and why it is not on `node`; None: on the nearest nodes that take it not."""
+    return {
+        "role": plain(replica.role),
+        "node": None if replica.standing is None else replica.standing.node,
+        "text": str(replica),
+        "rank": replica.rank,
+        "nodes": [
+            {"node": closed.node, "because": [*map(str, closed.obstacles)], "changes": [*closed.changes]}
+            for closed in (replica.nearest if node is None else replica.closed)
+            if node in (None, closed.node)
+        ],
+    }
 
 
 async def cluster_events(call: Call) -> AsyncIterator[Changed | None]:

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import TypeAlias
 
 from cluster.service.documents import Document, of_plan
 from cluster.service.events import DiscardPlan, Engine, PlanMade
@@ -19,8 +18,6 @@ from plb.model.plan import Plan
 
 logger = logging.getLogger(__name__)
 
-Question: TypeAlias = Callable[[Engine], None]
-"""A question about a cluster; it answers by itself, and raises nothing."""
 SAVED_EVERY = 20_000
 """Work after which the state of a cluster is saved, in units of an event: about a second to repeat."""
 INSTRUCTIONS = 100_000
@@ -45,7 +42,7 @@ class SearchThread:
     ) -> None:
         self._replica, self._made, self._saved = replica, made, saved
         replica.search = self._search
-        self._entries: SimpleQueue[LogEntry | Question | None] = SimpleQueue()
+        self._entries: SimpleQueue[LogEntry | None] = SimpleQueue()
         self._current: str | None = None
         """The plan that is searched for now."""
         self._interrupts = False
@@ -79,10 +76,6 @@ class SearchThread:
         """Add an entry."""
         self._entries.put(entry)
 
-    def ask(self, question: Question) -> None:
-        """Call a function with the engine between two entries, when no search runs."""
-        self._entries.put(question)
-
     def stop(self) -> None:
         """End the thread and the search that it makes."""
         self._stops = True
@@ -107,9 +100,6 @@ class SearchThread:
     def _run(self) -> None:
         """Apply entries until `stop`."""
         while (entry := self._entries.get()) is not None and not self._stops:
-            if not isinstance(entry, LogEntry):
-                entry(self._replica.engine)
-                continue
             self._replica.refusal(entry)  # the replica that answers tells of it
             if self._replica.state.weight >= SAVED_EVERY and not self._stops:
                 self._saved(self._replica.saved(entry.sequence))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import socket
 import ssl
 import sys
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -31,6 +33,9 @@ SECONDS_TO_END = 5
 """Time for requests that run when the server is stopped."""
 SECONDS_OF_A_THREAD = 0.001
 """How long a search keeps the interpreter from a read."""
+
+SECONDS_TO_COLLECT = 600.0
+"""Time after which garbage among long-lived objects is looked for."""
 
 
 @attrs.frozen
@@ -81,6 +86,27 @@ class Transport:
         """Return the address of a socket for clients."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'https' if self.certificate else 'http'}://{host}:{listening.getsockname()[1]}"
+
+
+def spare_long_lived_objects() -> None:
+    """Let the collector of garbage look at what is new only, and at all objects once in `SECONDS_TO_COLLECT`.
+
+    Engines hold some hundred thousand objects, and requests wait while the collector looks at them.
+    """
+    collected_at = time.monotonic()
+
+    def around(phase: str, info: dict[str, int]) -> None:
+        nonlocal collected_at
+        if info["generation"] < len(gc.get_threshold()) - 1:
+            return
+        if phase == "stop":
+            gc.freeze()
+        elif time.monotonic() - collected_at >= SECONDS_TO_COLLECT:
+            gc.unfreeze()
+            collected_at = time.monotonic()
+
+    gc.callbacks.append(around)
+    gc.freeze()
 
 
 class _Server(uvicorn.Server):
@@ -177,6 +203,7 @@ async def _serve(
 
     service: PlacementService = app.state.service
     await service.start()
+    spare_long_lived_objects()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop)
     task = None if beside is None else asyncio.ensure_future(beside(service))

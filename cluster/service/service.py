@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
@@ -26,6 +26,8 @@ Result = TypeVar("Result")
 
 MOST_TOGETHER = 1000
 """Most events that are written together."""
+MOST_ANSWERS = 64
+"""Answers that a cluster keeps."""
 AT_ONCE = 64
 """Events that are applied before other requests are answered."""
 RETRY_SECONDS = 1.0
@@ -57,33 +59,17 @@ class LiveCluster:
     """Sequence number of its last entry."""
     changed: asyncio.Event = attrs.field(factory=asyncio.Event)
     """Set, and replaced by a new one, after each entry."""
-    _kept: dict[Callable[[Engine], Any], Any] = attrs.field(factory=dict, init=False)
-    """Answers that were asked for since the last entry, by function."""
+    _kept: dict[Hashable, Any] = attrs.field(factory=dict, init=False)
+    """Answers that were asked for since the last entry, by key."""
 
-    def kept(self, read: Callable[[Engine], Result]) -> Result:
-        """Return what a function of the engine returns, and keep it until the next entry."""
-        if read not in self._kept:
-            self._kept[read] = read(self.reader.engine)
-        return self._kept[read]  # type: ignore[no-any-return]
-
-    async def ask(self, read: Callable[[Engine], Result]) -> Result:
-        """Return what a slow function of the engine returns: it is called beside the answers, after running searches.
-
-        It sees all entries up to now.
-        """
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Result] = loop.create_future()
-
-        def question(engine: Engine) -> None:
-            try:
-                found = read(engine)
-            except Exception as error:
-                loop.call_soon_threadsafe(_settle, answer, None, error)
-            else:
-                loop.call_soon_threadsafe(_settle, answer, found, None)
-
-        self.searches.ask(question)
-        return await answer
+    def kept(self, key: Hashable, read: Callable[[Engine], Result]) -> Result:
+        """Return what a function of the engine returns, and keep it under a key until the next entry."""
+        if key not in self._kept:
+            answer = read(self.reader.engine)
+            if len(self._kept) >= MOST_ANSWERS:
+                self._kept.clear()
+            self._kept[key] = answer
+        return self._kept[key]  # type: ignore[no-any-return]
 
     async def finished(self, plan_id: str) -> PlanRecord:
         """Wait until the search of a plan has ended, and return the plan; an unknown one raises `UnknownNameError`."""

@@ -7,7 +7,6 @@ changes nothing, whatever the scheduler decides afterwards.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from msgspec import Struct, field
@@ -58,10 +57,6 @@ class HostPriority(Struct, rename="pascal"):
     score: int
 
 
-LAST: WeakKeyDictionary[LiveCluster, tuple[object, NodeScores]] = WeakKeyDictionary()
-"""By cluster, what was asked last and its scores, as prioritize follows filter."""
-
-
 def scores_for(live: LiveCluster, pod: Pod) -> NodeScores:
     """Return the scores of all nodes for a pod.
 
@@ -75,10 +70,9 @@ def scores_for(live: LiveCluster, pod: Pod) -> NodeScores:
     if not services:
         raise UnknownNameError("service", pod.workload, (ANY_WORKLOAD,), item)
     loads = loads_of(engine.config.metric_names, pod.requests())
-    asked = (live.sequence, services[0], *loads.items())
-    if live not in LAST or LAST[live][0] != asked:
-        LAST[live] = asked, engine.score_new(Partition(item, service=services[0], created=now), loads=loads, now=now)
-    return LAST[live][1]
+    partition = Partition(item, service=services[0], created=now)
+    asked = ("pod", services[0], *loads.items())  # prioritize follows filter, and needs the same scores
+    return live.kept(asked, lambda engine: engine.score_new(partition, loads=loads, now=now))
 
 
 def rows_of(scores: NodeScores, names: Sequence[str]) -> Int:
