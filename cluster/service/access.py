@@ -27,6 +27,8 @@ MOST_REQUESTS = 4000
 """Requests that an actor may send at once."""
 RATE = 2000.0
 """Requests a second that an actor may send over a longer time."""
+TOO_MANY = 429
+"""Status of HTTP for a request beyond these limits, which had no effect."""
 SCHEMES = {"WWW-Authenticate": 'Bearer realm="plb", Basic realm="plb", charset="UTF-8"'}
 """Headers that ask for a token; a browser then asks its user for a password, which is the token."""
 
@@ -133,9 +135,12 @@ class Access:
             raise RefusedError(401, "a token is needed; send it as Authorization: Bearer TOKEN", SCHEMES)
         return actor
 
-    def check(self, request: Request, right: Right) -> Actor:
-        """Return who sends a request; raise `RefusedError` without the right to it, or after too many requests."""
-        actor = self.actor(request.headers.get("authorization"))
+    def admit(self, authorization: str | None, right: Right) -> Actor:
+        """Return who sends a request with the header Authorization, or a line, and count it.
+
+        Raise `RefusedError` without the right to it, or after too many.
+        """
+        actor = self.actor(authorization)
         self._take(actor.name)
         check_right(actor, right)
         return actor
@@ -145,7 +150,7 @@ class Access:
         now = self.clock()
         if not self._buckets.setdefault(name, Bucket(MOST_REQUESTS, now)).take(now):
             raise RefusedError(
-                429, f"more than {RATE:g} requests a second; send events in batches", {"Retry-After": "1"}
+                TOO_MANY, f"more than {RATE:g} requests a second; send events in batches", {"Retry-After": "1"}
             )
 
 
@@ -200,7 +205,7 @@ def needs(right: Right | None) -> Callable[[Endpoint], Endpoint]:
         @wraps(endpoint)
         async def checked(request: Request) -> Response:
             if right is not None:
-                request.state.actor = request.app.state.access.check(request, right)
+                request.state.actor = request.app.state.access.admit(request.headers.get("authorization"), right)
             return await endpoint(request)
 
         checked.right = right  # type: ignore[attr-defined]

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cluster.service.metrics import Metrics
 from cluster.service.problems import RefusedError, problem_of, response_of
+from plb.errors import InvalidValueError
 
 MOST_BYTES = 16 * 2**20
 """Most bytes of the body of a request."""
@@ -99,6 +100,17 @@ class Guard:
     def _too_large(self) -> RefusedError:
         """Return the error for a large body; the connection ends, as the rest is not read."""
         return RefusedError(413, f"the body has more than {self._most_bytes:,} bytes", {"Connection": "close"})
+
+
+def host_and_port(item: str, field: str, address: str, allowed: str) -> tuple[str, int]:
+    """Return the host and the port of ``HOST:PORT``.
+
+    Raise `InvalidValueError` with `item`, `field` and the `allowed` values in words if it is something else.
+    """
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or int(port) >= 2**16:
+        raise InvalidValueError(item, field, address, allowed)
+    return host.strip("[]"), int(port)
 
 
 def is_loopback(host: str) -> bool:

@@ -14,8 +14,8 @@ from cluster.service import reads
 from cluster.service.access import Access, Right, check_right
 from cluster.service.documents import Document, plain
 from cluster.service.events import HostEvent, LoggedEvent, MakeCluster, RequestError, RequestPlan, decoded
-from cluster.service.guard import is_loopback
-from cluster.service.operations import right_of
+from cluster.service.guard import host_and_port, is_loopback
+from cluster.service.operations import MOST_EVENTS, right_of
 from cluster.service.problems import RefusedError, problem_of
 from cluster.service.replica import PlanRecord
 from cluster.service.service import LiveCluster, PlacementService, Receipt
@@ -25,6 +25,8 @@ LONGEST = 16 * 2**20
 """Most bytes of a line."""
 MOST_CONNECTIONS = 100
 """Connections at a time."""
+SECONDS_TO_BEGIN, SECONDS_OF_SILENCE = 30.0, 3600.0
+"""Longest wait for the first request of a connection, and for each later one or for a client to take an answer."""
 MOST_READS = 16
 """Questions of a line."""
 MOST_PARTITIONS = 10_000
@@ -82,7 +84,7 @@ class Line(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True)
     """Token of the client, needed once in a connection if the service has tokens."""
     now: float | None = None
     """Time in seconds of the host's clock, for events without a time of their own."""
-    events: list[HostEvent | MakeCluster] = []
+    events: Annotated[list[HostEvent | MakeCluster], Meta(max_length=MOST_EVENTS)] = []
     """What has happened, in order; the first one may make the cluster."""
     reads: Annotated[list[AnyRead], Meta(max_length=MOST_READS)] = []
     """Questions, which are answered after the events."""
@@ -111,9 +113,8 @@ class Connection:
                 raise RequestError("document", "the line does not end")
             line = decoded(data, Line)
             self._token = line.token or self._token
-            actor = self._access.actor(None if self._token is None else f"Bearer {self._token}")
+            actor = self._access.admit(None if self._token is None else f"Bearer {self._token}", Right.READ)
             self.is_trusted = True
-            check_right(actor, Right.READ)
             for event in line.events:
                 check_right(actor, right_of(event))
             return await self._answer(line, actor.name)
@@ -191,7 +192,7 @@ class LineServer:
 
     async def _start_at_port(self, address: str) -> str:
         """Listen at a port."""
-        host, port = host_and_port(address)
+        host, port = host_and_port("lines", "address", address, f"HOST:PORT or {UNIX}/PATH")
         if not self._access.has_tokens and not is_loopback(host):
             raise InvalidValueError("lines", "address", address, "an address of this machine, or a file of tokens")
         self._server = await asyncio.start_server(self._accept, host, port, limit=LONGEST)
@@ -228,8 +229,13 @@ class LineServer:
             return
         connection, data = Connection(self._service, self._access), b"\n"
         while data.endswith(b"\n"):
+            seconds = SECONDS_OF_SILENCE if connection.is_trusted else SECONDS_TO_BEGIN
             try:
-                data = await reader.readuntil(b"\n")
+                async with asyncio.timeout(seconds):
+                    data = await reader.readuntil(b"\n")
+            except TimeoutError:
+                await _refuse(writer, RefusedError(408, f"no line has come for {seconds:g} s"))
+                return
             except asyncio.IncompleteReadError as error:
                 data = error.partial
             except asyncio.LimitOverrunError:
@@ -249,13 +255,9 @@ async def _refuse(writer: asyncio.StreamWriter, error: PlbError) -> None:
 async def _write(writer: asyncio.StreamWriter, answer: Document) -> None:
     """Send a line, and wait until the client has taken what it was sent."""
     writer.write(msgspec.json.encode(answer) + b"\n")
-    await writer.drain()
-
-
-def host_and_port(address: str) -> tuple[str, int]:
-    """Return the host and the port of ``HOST:PORT``; raise `InvalidValueError` if it has none."""
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
-    if not port.isdecimal() or not 0 <= int(port) < 2**16:
-        raise InvalidValueError("lines", "address", address, "HOST:PORT or unix:///PATH")
-    return host, int(port)
+    try:
+        async with asyncio.timeout(SECONDS_OF_SILENCE):
+            await writer.drain()
+    except TimeoutError:
+        writer.transport.abort()
+        raise ConnectionAbortedError from None

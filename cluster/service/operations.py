@@ -34,6 +34,8 @@ KEY = "idempotency-key"
 """Header with the id of an event."""
 LONGEST_KEY = 200
 """Most letters of it."""
+MOST_EVENTS = 10_000
+"""Most events of a batch, or of a line."""
 DECIDES = (MakeCluster, Configure, ApplyPlan, DiscardPlan)
 """Events that need the right to apply."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 import weakref
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -15,6 +16,7 @@ import msgspec
 from cluster.errors import refusal
 from cluster.runs.experiment import Experiment
 from cluster.scenario.scenario import Scenario
+from cluster.service.access import TOO_MANY
 from cluster.service.documents import Document, plain, plan_of
 from cluster.service.events import (
     ApplyPlan,
@@ -32,6 +34,7 @@ from cluster.service.events import (
     SetUpgradedDomains,
     Vacate,
 )
+from cluster.service.guard import host_and_port
 from cluster.service.lines import LONGEST, MOST_PARTITIONS, TCP, UNIX, AnyRead, Line, ReadReplicas
 from plb import Application, Node, Partition, PlacedReplica, PlacementAndLoadBalancing, Plan, PlbConfig, Service
 from plb.array_types import Float, Int
@@ -40,6 +43,8 @@ from plb.model.role import Role
 from plb.registry import path_options, policies
 from plb.risk import DemandHistory
 
+PAUSE_SECONDS = 0.05
+"""Pause before a line that was one too many is sent again."""
 MOST_WAITING = 1000
 """Work of the events that wait for the next line, in units of a usual event."""
 
@@ -171,7 +176,9 @@ class RemoteEngine:
         """Send the events that wait, then these and questions, and return the answer to all."""
         line = Line(cluster=self._cluster, events=[*self._waiting, *events], reads=[*reads])
         self._waiting, self._work = [], 0
-        answer = self._exchange(msgspec.json.encode(line) + b"\n")
+        data = msgspec.json.encode(line) + b"\n"
+        while (answer := self._exchange(data)).get("error", {}).get("status") == TOO_MANY:
+            time.sleep(PAUSE_SECONDS)
         if "error" in answer:
             raise RemoteError(f"{self._address}: {answer['error']['detail']}")
         for refused in answer["refusals"]:
@@ -201,17 +208,16 @@ def _placed_replica(document: Document) -> PlacedReplica:
 
 def connect(address: str) -> socket.socket:
     """Return a connection to an address; raise `RemoteError` if nothing answers there."""
-    host, _, port = address.removeprefix(TCP).rpartition(":")
-    is_unix = address.startswith(UNIX)
-    if not is_unix and not (address.startswith(TCP) and port.isdecimal()):
-        raise InvalidValueError("simulate", "--engine", address, "tcp://HOST:PORT or unix:///PATH")
     try:
-        if is_unix:
+        if address.startswith(UNIX):
             return _connect_to_path(address.removeprefix(UNIX))
-        connection = socket.create_connection((host.strip("[]"), int(port)))
+        allowed = f"{TCP}HOST:PORT or {UNIX}/PATH"
+        if not address.startswith(TCP):
+            raise InvalidValueError("simulate", "--engine", address, allowed)
+        connection = socket.create_connection(host_and_port("simulate", "--engine", address.removeprefix(TCP), allowed))
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         raise RemoteError(f"{address}: no service answers ({error}); start it with plb serve --lines") from None
 
 

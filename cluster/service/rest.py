@@ -45,15 +45,13 @@ from cluster.service.guard import MOST_BYTES, Guard
 from cluster.service.kubernetes.extender import OPERATIONS as EXTENDER
 from cluster.service.metrics import Metrics
 from cluster.service.openapi import document
-from cluster.service.operations import KEY, Answered, Call, Operation, right_of
+from cluster.service.operations import KEY, MOST_EVENTS, Answered, Call, Operation, right_of
 from cluster.service.problems import on_defect, on_error, on_http_error
 from cluster.service.replica import OPEN, PlanRecord, Status
 from cluster.service.service import LiveCluster, PlacementService
 from plb import Alternatives
 from plb.errors import ConflictError, PlbError, UnknownNameError
 
-MOST_EVENTS = 10_000
-"""Most events of a batch."""
 BATCH = Annotated[list[HostEvent], Meta(max_length=MOST_EVENTS)]
 SECONDS_OF_SILENCE = 15.0
 """Longest time without a message of a stream."""
@@ -284,9 +282,16 @@ async def alternatives(call: Call) -> msgspec.Raw:
 
 
 def _alternatives_as_json(replicas: Iterable[Alternatives]) -> msgspec.Raw:
-    """Return the documents of alternatives, whose many places are encoded as they are."""
-    documents = [{**plain(attrs.evolve(replica, places=())), "places": [*replica.places]} for replica in replicas]
-    return msgspec.Raw(msgspec.json.encode(documents))
+    """Return documents of alternatives; `plain` would not change the many nodes, which are encoded as they are."""
+    documents = [
+        {
+            **plain(attrs.evolve(replica, places=(), closed=())),
+            "places": [*replica.places],
+            "closed": replica.closed,
+        }
+        for replica in replicas
+    ]
+    return msgspec.Raw(msgspec.json.encode(documents, enc_hook=plain))
 
 
 async def explain(call: Call) -> list[Document]:

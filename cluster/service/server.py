@@ -17,18 +17,21 @@ from pathlib import Path
 import attrs
 import uvicorn
 from starlette.applications import Starlette
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from cluster.service.access import Access
 from cluster.service.console import routes
-from cluster.service.guard import is_loopback
+from cluster.service.guard import host_and_port, is_loopback
 from cluster.service.lines import LineServer
 from cluster.service.log import Log
 from cluster.service.rest import application, end_streams
 from cluster.service.service import PlacementService
-from plb.errors import ConflictError, InvalidValueError, PlbError
+from plb.errors import ConflictError, PlbError
 
 MOST_CONNECTIONS = 1000
 """Connections at a time."""
+SECONDS_TO_BEGIN = 30
+"""Longest wait of a connection for the headers of its first or next request."""
 SECONDS_TO_END = 5
 """Time for requests that run when the server is stopped."""
 SECONDS_OF_A_THREAD = 0.001
@@ -52,10 +55,8 @@ class Transport:
     @classmethod
     def of(cls, address: str, **files: Path | None) -> Transport:
         """Return the transport at an address, HOST:PORT; a wrong one raises `InvalidValueError`."""
-        host, _, port = address.rpartition(":")
-        if not host or not port.isdecimal() or int(port) > 65535:
-            raise InvalidValueError("serve", "listen", address, "HOST:PORT, such as 127.0.0.1:8765")
-        return cls(host.strip("[]"), int(port), **files)
+        host, port = host_and_port("serve", "listen", address, "HOST:PORT, such as 127.0.0.1:8765")
+        return cls(host, port, **files)
 
     def check(self, has_tokens: bool) -> None:
         """Raise `ConflictError` unless clients are known, or are all on this machine."""
@@ -107,6 +108,42 @@ def spare_long_lived_objects() -> None:
 
     gc.callbacks.append(around)
     gc.freeze()
+
+
+class TimedProtocol(H11Protocol):
+    """Connections that wait `SECONDS_TO_BEGIN` for a request, until the end of its headers, and are then closed."""
+
+    _end: asyncio.TimerHandle | None = None
+    """Closes the connection; None: a request is answered."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the first request."""
+        super().connection_made(transport)
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def handle_events(self) -> None:
+        """Handle what has come, or the end of an answer."""
+        super().handle_events()
+        if self.cycle is None or self.cycle.response_complete:
+            self._wait()
+        else:
+            self._stop_waiting()
+
+    def _wait(self) -> None:
+        """Begin to wait for a request, unless this has begun."""
+        if self._end is None:
+            self._end = self.loop.call_later(SECONDS_TO_BEGIN, self.transport.close)
+
+    def _stop_waiting(self) -> None:
+        """End the wait for a request."""
+        if self._end is not None:
+            self._end.cancel()
+            self._end = None
 
 
 class _Server(uvicorn.Server):
@@ -172,7 +209,8 @@ def _config(app: Starlette, transport: Transport) -> uvicorn.Config:
         server_header=False,
         proxy_headers=False,
         limit_concurrency=MOST_CONNECTIONS,
-        timeout_keep_alive=30,
+        http=TimedProtocol,
+        timeout_keep_alive=SECONDS_TO_BEGIN,
         timeout_graceful_shutdown=SECONDS_TO_END,
         ssl_certfile=transport.certificate,
         ssl_keyfile=None if transport.key is None else str(transport.key),

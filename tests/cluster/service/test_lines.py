@@ -16,9 +16,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from cluster.service import access as access_module
+from cluster.service import lines as lines_module
 from cluster.service.access import Access, Right, Token
 from cluster.service.events import LoggedEvent
 from cluster.service.lines import LONGEST, LineServer
+from cluster.service.operations import MOST_EVENTS
 from cluster.service.service import PlacementService
 from plb.errors import InvalidValueError, PlbError
 from tests.cluster.service.clients import server
@@ -161,6 +164,53 @@ def test_a_line_that_is_too_long_ends_the_connection(tmp_path: Path) -> None:
         await client.ask(events=[MAKE])
         assert (await client.send(b" " * (LONGEST + 1)))["error"]["status"] == 413
         assert await client.is_closed()
+
+    with_lines(tmp_path, story)
+
+
+def test_a_connection_that_sends_nothing_ends_sooner_before_its_first_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines_module, "SECONDS_TO_BEGIN", 0.1)
+
+    async def silent(client: Client) -> None:
+        assert json.loads(await client.reader.readline())["error"]["status"] == 408
+        assert await client.is_closed()
+
+    async def begun(client: Client) -> None:
+        await client.ask(events=[MAKE])
+        await asyncio.sleep(0.3)
+        assert (await client.ask())["sequence"] == 1
+        monkeypatch.setattr(lines_module, "SECONDS_OF_SILENCE", 0.1)
+        assert (await client.ask())["sequence"] == 1
+        await silent(client)
+
+    with_lines(tmp_path / "silent", silent)
+    with_lines(tmp_path / "begun", begun)
+
+
+def test_lines_are_counted_as_requests_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, access = [100.0], Access()
+    access.clock = lambda: now[0]
+    monkeypatch.setattr(access_module, "MOST_REQUESTS", 2)
+    monkeypatch.setattr(access_module, "RATE", 1.0)
+
+    async def story(client: Client) -> None:
+        assert (await client.ask(events=[MAKE]))["sequence"] == 1
+        assert (await client.ask())["sequence"] == 1
+        assert (await client.ask(events=documents(described())))["error"]["status"] == 429
+        now[0] += 1.0
+        assert (await client.ask())["sequence"] == 1
+
+    with_lines(tmp_path, story, access)
+
+
+def test_a_line_has_at_most_as_many_events_as_a_batch(tmp_path: Path) -> None:
+    async def story(client: Client) -> None:
+        await client.ask(events=[MAKE])
+        events = [{"type": "upgraded_domains", "domains": []}] * (MOST_EVENTS + 1)
+        assert (await client.ask(events=events))["error"]["status"] == 400
+        assert (await client.ask())["sequence"] == 1
 
     with_lines(tmp_path, story)
 

@@ -18,7 +18,7 @@ import pytest
 from cluster.errors import ScenarioError
 from cluster.runs.experiment import Experiment, prepare
 from cluster.scenario.scenario_file import scenario_from
-from cluster.service import searches
+from cluster.service import access, searches
 from cluster.service.events import MakeCluster, PastTenants, ReportLoads, RequestPlan
 from cluster.service.lines import LineServer
 from cluster.service.remote_engine import RemoteEngine, RemoteError, check_scenario, served
@@ -191,6 +191,18 @@ def test_what_the_service_refuses_is_an_error_at_the_next_answer_and_only_the_la
         engine.replicas("db/0")
 
 
+def test_a_line_that_is_one_too_many_is_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "MOST_REQUESTS", 1)
+    monkeypatch.setattr(access, "RATE", 50.0)
+    with lines_of(tmp_path) as address:
+        engine = RemoteEngine(address, PlbConfig(metrics=[Metric("cpu")]))
+        engine.update_node(Node("n0"))
+        engine.update_service(DescribedService("db", target_replicas=1))
+        for name in ("db/0", "db/1", "db/2"):
+            engine.update_partition(Partition(name, service="db"))
+            assert engine.replicas(name)[0].node is None
+
+
 def test_scenarios_with_files_for_the_engine_and_wrong_addresses_are_refused() -> None:
     scenario = scenario_from(small_region())
     with pytest.raises(ScenarioError, match="extensions"):
@@ -209,7 +221,7 @@ def test_scenarios_with_files_for_the_engine_and_wrong_addresses_are_refused() -
         f"tcp://127.0.0.1:{port}": RemoteError,
         "127.0.0.1:8766": InvalidValueError,
         "unix:///no/such/socket": RemoteError,
-        "tcp://127.0.0.1:99999": RemoteError,
+        "tcp://127.0.0.1:99999": InvalidValueError,
     }.items():
         with pytest.raises(kind):
             served(experiment, address)

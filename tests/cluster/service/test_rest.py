@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, MutableMapping
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,16 @@ import httpx
 import msgspec
 import pytest
 
+from cluster.service import searches
+from cluster.service.documents import plain
+from cluster.service.events import DrainNode, Engine
 from cluster.service.log import LogError
+from cluster.service.replica import PlanRecord
 from cluster.service.rest import application, end_streams
+from cluster.service.service import PlacementService
+from plb import Plan
 from tests.cluster.service.clients import ITS_PATH, SETTINGS, client_of, made, with_client
-from tests.cluster.service.served import make, served
+from tests.cluster.service.served import CLUSTER, described, make, served, with_service
 
 NODE = {"name": "n9", "capacities": {"cpu": 8}}
 
@@ -195,6 +202,38 @@ def test_questions_about_a_partition_are_answered_in_numbers_and_in_words(tmp_pa
         await client.put(f"{ITS_PATH}/partitions/db/7", json={"name": "db/7", "service": "db"})
         scores = (await client.get(f"{ITS_PATH}/score", params={"partition": "db/7"})).json()
         assert scores["nodes"] == ["n0", "n1", "n2", "n3"]
+
+    with_client(tmp_path, story)
+
+
+def test_the_documents_of_alternatives_are_those_of_the_model(tmp_path: Path) -> None:
+    async def story(service: PlacementService) -> None:
+        await make(service, [*described(), DrainNode(name="n3")])
+        engine = service.cluster(CLUSTER).reader.engine
+        answer = await client_of(service).get(f"{ITS_PATH}/alternatives", params={"partition": "db/0"})
+        replicas = engine.alternatives("db/0")
+        right = [{**plain(replica), "places": plain([*replica.places])} for replica in replicas]
+        assert answer.json() == msgspec.json.decode(msgspec.json.encode(right))
+        assert {node["node"] for node in right[0]["closed"]} == {"n3"}
+
+    with_service(tmp_path, story)
+
+
+def test_alternatives_do_not_wait_for_a_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    may_end, plan_for = threading.Event(), searches.plan_for
+
+    def waiting_plan_for(engine: Engine, record: PlanRecord) -> Plan:
+        assert may_end.wait(60)
+        return plan_for(engine, record)
+
+    monkeypatch.setattr(searches, "plan_for", waiting_plan_for)
+
+    async def story(client: httpx.AsyncClient) -> None:
+        plan = (await client.post(f"{ITS_PATH}/plans", json={})).json()["plan"]
+        for read in ("alternatives", "explain"):
+            assert (await client.get(f"{ITS_PATH}/{read}", params={"partition": "db/0"})).status_code == 200
+        assert (await client.get(f"{ITS_PATH}/plans/{plan}")).json()["status"] == "searching"
+        may_end.set()
 
     with_client(tmp_path, story)
 

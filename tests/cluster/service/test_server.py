@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import importlib.util
 import shutil
 import signal
 import ssl
 import subprocess
+import weakref
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+import uvicorn
 from typer.testing import CliRunner
+from uvicorn.server import ServerState
 
 from cluster.cli.app import app
-from cluster.service.server import Transport
+from cluster.service import server as server_module
+from cluster.service.server import TimedProtocol, Transport, spare_long_lived_objects
 from plb.errors import ConflictError, InvalidValueError
 from tests.cluster.service.clients import ITS_PATH, PLB, SETTINGS, server
 
@@ -114,3 +121,55 @@ def test_a_missing_package_of_the_extra_is_named(monkeypatch: pytest.MonkeyPatch
     result = CliRunner().invoke(app, ["serve"])
     assert result.exit_code == 2
     assert "uvicorn is not installed; pip install 'plb[service]' brings it" in result.output
+
+
+def test_a_connection_without_a_whole_request_is_closed_and_a_slow_answer_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server_module, "SECONDS_TO_BEGIN", 0.1)
+
+    async def slow(_scope: Any, _receive: Any, send: Any) -> None:
+        await asyncio.sleep(0.3)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"late"})
+
+    async def story() -> list[bytes]:
+        config = uvicorn.Config(slow, log_config=None)
+        state = ServerState()
+        listening = await asyncio.get_running_loop().create_server(
+            lambda: TimedProtocol(config, state, {}), "127.0.0.1", 0
+        )
+        answers = []
+        for data in (b"", b"GET / HTTP/1.1\r\nHost: here\r\n", b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"):
+            reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname())
+            writer.write(data)
+            answers.append(await reader.read())
+            writer.close()
+        listening.close()
+        return answers
+
+    nothing, half, whole = asyncio.run(story())
+    assert (nothing, half) == (b"", b"")
+    assert b"late" in whole
+
+
+def test_the_collector_looks_at_long_lived_objects_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Cycle:
+        def __init__(self) -> None:
+            self.itself = self
+
+    before = [*gc.callbacks]
+    try:
+        spare_long_lived_objects()
+        cycle = Cycle()
+        gone = weakref.ref(cycle)
+        gc.collect()  # the cycle is used, so it is long-lived now
+        del cycle
+        gc.collect()
+        assert gone() is not None
+        monkeypatch.setattr(server_module, "SECONDS_TO_COLLECT", 0.0)
+        gc.collect()
+        assert gone() is None
+    finally:
+        gc.callbacks[:] = before
+        gc.unfreeze()
