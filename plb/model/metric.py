@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 
 from plb.errors import ConflictError, InvalidValueError
+from plb.model.documents import naming_fields
 from plb.model.setting_fields import SETTING, Checked, Setting, number, share, switch
 from plb.validation import (
     LARGEST_COUNT,
@@ -117,6 +118,7 @@ class MetricSettings(Checked):
     """... or those for this share of what is free on all nodes, or on the nodes to be empty, if these are more."""
 
 
+@naming_fields
 @attrs.frozen(field_transformer=with_plain_scalars)
 class Metric(MetricSettings):
     """A resource that replicas use and nodes have, in a unit of the user.

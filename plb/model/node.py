@@ -7,6 +7,7 @@ from enum import Enum
 
 import attrs
 
+from plb.model.documents import Described, naming_fields
 from plb.validation import (
     ReadOnlyMapping,
     check_loads,
@@ -39,8 +40,9 @@ class DeactivationStatus(Enum):
     COMPLETE = "complete"
 
 
+@naming_fields
 @attrs.frozen(field_transformer=with_plain_scalars)
-class Node:
+class Node(Described):
     """A machine of the cluster."""
 
     name: str

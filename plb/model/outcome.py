@@ -264,6 +264,8 @@ class Unplaced:
     """For an all-or-nothing placement: its result. A replica that found a node waits for the others; the nodes of one
     that found none are evaluated with the others in place.
     """
+    words: str = attrs.field(default="", kw_only=True)
+    """Its text, for a replica that a document describes; empty: made from the other fields."""
 
     @property
     def ruled_out(self) -> dict[str, int]:
@@ -288,7 +290,7 @@ class Unplaced:
         return text if self.together is None else f"{text}; {self.together}"
 
     def __str__(self) -> str:
-        return f"{self.role.name.lower()} of {self.partition} {self.why}"
+        return self.words or f"{self.role.name.lower()} of {self.partition} {self.why}"
 
 
 @attrs.frozen(kw_only=True)
@@ -306,7 +308,7 @@ class Undrained(Unplaced):
 
     def __str__(self) -> str:
         who = f"{self.role.name.lower()} of {self.partition}"
-        return f"{who} stays on node {self.node}, which is to be emptied: {self._why_it_stays}"
+        return self.words or f"{who} stays on node {self.node}, which is to be emptied: {self._why_it_stays}"
 
     @property
     def _why_it_stays(self) -> str:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from plb.array_types import Array, Float, Int, made_again
 from plb.errors import ConflictError, InvalidValueError
+from plb.model.documents import Described, naming_fields
 from plb.model.role import PRIMARY, ROLE_NAMES, ROLES, Role, check_role
 from plb.validation import (
     MOST_REPLICAS,
@@ -59,8 +60,9 @@ class UpgradeMark(Enum):
 READY, UNMARKED = ReplicaState.READY, UpgradeMark.NONE  # members are looked up slowly
 
 
+@naming_fields
 @attrs.frozen
-class Replica:
+class Replica(Described):
     """One copy of a partition on a node."""
 
     role: Role
@@ -115,8 +117,9 @@ def _tuple_of_replicas(replicas: Iterable[Replica]) -> tuple[Replica, ...]:
     return check_items("partition", "replicas", replicas, Replica)
 
 
+@naming_fields
 @attrs.frozen(field_transformer=with_plain_scalars)
-class Partition:
+class Partition(Described):
     """A unit of placement: a set of replicas. Several on one node are a violation, which a repair ends."""
 
     name: str

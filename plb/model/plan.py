@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import overload
+from typing import Any, overload
 
 import attrs
 import numpy as np
 
 from plb.array_types import Array, Float, Int, made_again
 from plb.errors import UnknownNameError
+from plb.model.documents import SCHEMA_VERSION, Described, Document, object_schema, plain, schema_of
 from plb.model.move import Move, MoveKind, Phase, Reason
-from plb.model.outcome import DomainOutcome, Proposals, Undrained, Unplaced, added, why_it_stays
-from plb.model.role import ROLES
+from plb.model.outcome import DomainOutcome, Proposals, Refused, Undrained, Unplaced, added, why_it_stays
+from plb.model.role import ROLES, Role
+from plb.model.rules import Breach
 
 KINDS = tuple(MoveKind)
 """The kinds of moves; a number in `PlanMoves.kind` is an index of it."""
@@ -173,7 +175,7 @@ class Energy:
 
 
 @attrs.frozen
-class Plan:
+class Plan(Described):
     """The moves that the engine proposes, with their context."""
 
     moves: Sequence[Move]
@@ -209,6 +211,26 @@ class Plan:
     """
     undrained: tuple[Undrained, ...] = ()
     """Replicas that stay on nodes that have to be emptied, if the plan looked for repairs."""
+
+    def to_dict(self) -> Document:
+        """Return the plan as an object of JSON, without `outcomes`: moves, energies, and what has no place, in words.
+
+        Roles, kinds and phases are words. A reason has its rule and numbers, too.
+        """
+        return of_plan(self)
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Plan:
+        """Return the plan that `to_dict` describes: an engine applies it, and its texts are the same.
+
+        Its broken constraints and unplaced replicas have their texts, not the classes of the engine's.
+        """
+        return plan_of(document)
+
+    @classmethod
+    def json_schema(cls) -> Document:
+        """Return the JSON schema of `to_dict`."""
+        return schema_of_plans()
 
     def explain(self, partition: str) -> str:
         """Return in one or two sentences the moves of a partition and their reasons, or why there are none.
@@ -253,3 +275,180 @@ def merged(plans: Sequence[Plan]) -> Plan:
         reproducible=all(plan.reproducible for plan in plans),
         temperature=max((plan.temperature for plan in plans if plan.temperature is not None), default=None),
     )
+
+
+COUNTS = ("scored", "reached_monte_carlo", "accepted")
+"""Numbers of proposals of a plan besides all."""
+DETAILS = ("node", "metric", "numbers", "term", "other")
+"""Fields of a reason besides its phase, its rule and the broken constraint."""
+
+
+def of_move(move: Move) -> Document:
+    """Return the document of a move, with its reason in words and in numbers."""
+    reason = move.reason
+    details = {name: plain(getattr(reason, name)) for name in DETAILS}
+    return {
+        "kind": move.kind.value,
+        "partition": move.partition,
+        "role": move.role.name.lower(),
+        "source": move.source,
+        "target": move.target,
+        "phase": reason.phase.value,
+        "rule": reason.rule,
+        "reason": str(reason),
+        "details": {**details, "breach": None if reason.breach is None else reason.breach.to_dict()},
+        "cost": move.cost,
+        "index": move.index,
+    }
+
+
+def of_plan(plan: Plan) -> Document:
+    """Return the document of a plan: its moves, its energies, and what it leaves out."""
+    return {
+        "moves": [*map(of_move, plan.moves)],
+        "energy_before": plain(plan.energy_before),
+        "energy_after": plain(plan.energy_after),
+        "unplaced": [*map(of_replica_that_stays, plan.unplaced)],
+        "undrained": [*map(of_replica_that_stays, plan.undrained)],
+        "phases": [phase.value for phase in plan.phases],
+        "end_reason": plan.end_reason,
+        "proposals": plan.proposals.generated,
+        **{name: getattr(plan.proposals, name) for name in COUNTS},
+        "actions": dict(plan.actions),
+        "bound_by": [*plan.bound_by],
+        "reproducible": plan.reproducible,
+    }
+
+
+def of_replica_that_stays(replica: Unplaced) -> Document:
+    """Return the document of a replica without a node, or on a node that has to be emptied."""
+    return {
+        "partition": replica.partition,
+        "role": replica.role.name.lower(),
+        "node": getattr(replica, "node", None),
+        "reason": str(replica),
+        "nodes": replica.nodes,
+        "ruled_out": dict(replica.ruled_out),
+    }
+
+
+@attrs.frozen
+class DescribedBreach(Breach):
+    """A broken constraint that a document describes."""
+
+    rule: str
+    node: str | None
+    metric: str | None
+    partition: str | None
+    domain: str | None
+    numbers: Mapping[str, float]
+    text: str
+    """The constraint in words."""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def reason_of(move: Mapping[str, Any]) -> Reason:
+    """Return the reason in the document of a move."""
+    details = dict(move["details"])
+    breach = details.pop("breach")
+    return Reason(
+        Phase(move["phase"]), move["rule"], breach=None if breach is None else DescribedBreach(**breach), **details
+    )
+
+
+def moves_of(document: Mapping[str, Any]) -> tuple[Move, ...]:
+    """Return the moves of the document of a plan."""
+    return tuple(
+        Move(
+            kind=MoveKind(move["kind"]),
+            partition=move["partition"],
+            role=Role[move["role"].upper()],
+            source=move["source"],
+            target=move["target"],
+            reason=reason_of(move),
+            cost=move["cost"],
+            index=move["index"],
+        )
+        for move in document["moves"]
+    )
+
+
+def plan_of(document: Mapping[str, Any]) -> Plan:
+    """Return the plan of a document, without the outcomes for service domains."""
+    return Plan(
+        moves=moves_of(document),
+        energy_before=Energy(**document["energy_before"]),
+        energy_after=Energy(**document["energy_after"]),
+        unplaced=tuple(Unplaced(**_fields_of(replica)) for replica in document["unplaced"]),
+        undrained=tuple(Undrained(**_fields_of(replica), node=replica["node"]) for replica in document["undrained"]),
+        end_reason=document["end_reason"],
+        phases=tuple(map(Phase, document["phases"])),
+        proposals=Proposals(document["proposals"], *(document[name] for name in COUNTS)),
+        bound_by=tuple(document["bound_by"]),
+        actions=document["actions"],
+        reproducible=document["reproducible"],
+    )
+
+
+def _fields_of(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of an `Unplaced` that the document of a replica that stays has."""
+    return {
+        "partition": document["partition"],
+        "role": Role[document["role"].upper()],
+        "nodes": document["nodes"],
+        "diagnosis": tuple(Refused(rule, nodes) for rule, nodes in document["ruled_out"].items()),
+        "words": document["reason"],
+    }
+
+
+def schema_of_plans() -> Document:
+    """Return the JSON schema of the documents of plans."""
+    word, name, numbers = schema_of(str), schema_of(str | None), schema_of(Mapping[str, float])
+    breach = object_schema({field: schema_of(hint) for field, hint in BREACH_FIELDS.items()})
+    details = {**dict.fromkeys(DETAILS, name), "numbers": numbers, "breach": {"anyOf": [breach, {"type": "null"}]}}
+    move = {
+        "kind": schema_of(MoveKind),
+        "partition": word,
+        "role": schema_of(Role),
+        "source": name,
+        "target": name,
+        "phase": schema_of(Phase),
+        "rule": word,
+        "reason": word,
+        "details": object_schema(details),
+        "cost": schema_of(float),
+        "index": schema_of(int),
+    }
+    staying = {
+        "partition": word,
+        "role": schema_of(Role),
+        "node": name,
+        "reason": word,
+        "nodes": schema_of(int),
+        "ruled_out": schema_of(Mapping[str, int]),
+    }
+    replicas = {"type": "array", "items": object_schema(staying)}
+    properties = {
+        "moves": {"type": "array", "items": object_schema(move)},
+        "energy_before": schema_of(Energy),
+        "energy_after": schema_of(Energy),
+        "unplaced": replicas,
+        "undrained": replicas,
+        "phases": schema_of(tuple[Phase, ...]),
+        "end_reason": word,
+        **dict.fromkeys(("proposals", *COUNTS), schema_of(int)),
+        "actions": schema_of(Mapping[str, str]),
+        "bound_by": schema_of(tuple[str, ...]),
+        "reproducible": schema_of(bool),
+    }
+    return {"$schema": SCHEMA_VERSION, "title": "Plan", **object_schema(properties)}
+
+
+BREACH_FIELDS = {
+    **dict.fromkeys(("rule", "text"), str),
+    **dict.fromkeys(("node", "metric", "partition", "domain"), str | None),
+    "numbers": Mapping[str, float],
+}
+"""Type of each field of the document of a violation."""

@@ -11,6 +11,7 @@ from typing import ClassVar, TypeAlias
 
 import attrs
 
+from plb.model.documents import Document, plain
 from plb.model.role import Role
 from plb.phrasing import rule_in_words
 from plb.validation import ReadOnlyMapping
@@ -86,6 +87,11 @@ class Violation:
     def numbers(self) -> Mapping[str, float]:
         """The numbers by name."""
         raise NotImplementedError
+
+    def to_dict(self) -> Document:
+        """Return the violation as an object of JSON: rule, what it concerns, numbers, and all of it in words."""
+        concerned = {name: getattr(self, name, None) for name in ("node", "metric", "partition", "domain")}
+        return {"rule": self.rule, **concerned, "numbers": plain(self.numbers), "text": str(self)}
 
 
 @attrs.frozen

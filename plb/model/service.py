@@ -8,6 +8,7 @@ from enum import Enum
 import attrs
 
 from plb.errors import ConflictError, InvalidValueError
+from plb.model.documents import Described, naming_fields
 from plb.model.role import Role, check_role
 from plb.validation import (
     LARGEST_COUNT,
@@ -48,8 +49,9 @@ def _blocked_nodes(names: Iterable[str]) -> frozenset[str]:
     return frozenset(check_names("service", "blocked_nodes", names))
 
 
+@naming_fields
 @attrs.frozen(field_transformer=with_plain_scalars)
-class Service:
+class Service(Described):
     """A service: the common properties of its partitions."""
 
     name: str
@@ -147,8 +149,9 @@ def _domains(names: Iterable[str]) -> frozenset[str]:
     return frozenset(check_names("application", "completed_upgrade_domains", names))
 
 
+@naming_fields
 @attrs.frozen(field_transformer=with_plain_scalars)
-class Application:
+class Application(Described):
     """An application: a group of services with common limits (docs/constraints/applications.md).
 
     Service Fabric calls it an application with capacities, and an application group in its sources. Its names are in

@@ -16,6 +16,7 @@ from typing import Any
 import attrs
 
 from plb.errors import InvalidValueError
+from plb.model.documents import Described
 from plb.validation import (
     LARGEST_COUNT,
     ReadOnlyMapping,
@@ -56,7 +57,7 @@ class Setting:
     """Converts a value of Service Fabric."""
 
 
-class Checked:
+class Checked(Described):
     """Base of attrs classes with settings as fields; checks each when the object is created."""
 
     __slots__ = ()

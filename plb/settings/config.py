@@ -13,6 +13,7 @@ import numpy as np
 
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Metric
+from plb.model.documents import naming_fields
 from plb.model.setting_fields import Checked, Setting, by_name, count, declared, member_of, number, share, switch
 from plb.risk.estimators import Evaluation, MonteCarlo, estimator_of
 from plb.settings.limits import ConstraintSettings, SchedulingSettings, ThrottlingSettings
@@ -198,6 +199,7 @@ OF_ONE_ACTION = (
 """Settings that act with `one_action_per_refresh` only."""
 
 
+@naming_fields
 @attrs.frozen(kw_only=True)
 class PlbConfig(
     SearchSettings,
