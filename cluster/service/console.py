@@ -279,6 +279,11 @@ def energies_of(document: Document) -> list[tuple[str, float, float]]:
     return [(name.replace("_", " "), value, after[name]) for name, value in before.items() if value or after[name]]
 
 
+def path_of(cluster: str) -> str:
+    """Return the path of the plans of a cluster in the interface over HTTP."""
+    return f"/v1/clusters/{quote(cluster, safe='')}/plans"
+
+
 def plan_view(live: LiveCluster, record: PlanRecord, choice: MapChoice) -> PlanView:
     """Return a plan as the console shows it."""
     document = record.document if record.error is None else None
@@ -286,7 +291,7 @@ def plan_view(live: LiveCluster, record: PlanRecord, choice: MapChoice) -> PlanV
     stale = record.status in OPEN and record.generation != live.reader.state.generation
     shown = moves if choice.plan == record.id else moves[:MOST_MOVES]
     texts = [(str(move), part["reason"]) for move, part in zip(moves_of({"moves": shown}), shown, strict=True)]
-    address = f"/v1/clusters/{quote(choice.cluster, safe='')}/plans/{quote(record.id, safe='')}"
+    address = f"{path_of(choice.cluster)}/{quote(record.id, safe='')}"
     return PlanView(record, stale, texts, len(moves), energies_of(document) if document else [], address)
 
 
@@ -363,10 +368,10 @@ class Console:
         lines: list[EntryInBrief] = await self._service.latest(choice.cluster, choice.before)
         return {"lines": lines, "failure": self._service.failure}
 
-    async def part(self, name: str, choice: MapChoice, *, may_apply: bool) -> Markup:
+    async def part(self, name: str, choice: MapChoice, rights: Values) -> Markup:
         """Return a part of the page; a thread writes it, so that requests are answered meanwhile."""
         values = await self.parts[name](choice)
-        return await run_in_threadpool(html_of, name, **values, choice=choice, may_apply=may_apply)
+        return await run_in_threadpool(html_of, name, **values, **rights, choice=choice)
 
     def choice(self, query: Mapping[str, str]) -> MapChoice:
         """Return the choice of an address."""
@@ -381,14 +386,23 @@ class Console:
         clusters, query = sorted(self._service.clusters), request.query_params
         if not clusters:
             return HTMLResponse(html_of("page", choice=None))
-        choice, may_apply = self.choice(query), request.state.actor.right >= Right.APPLY
-        sequence = self._live(choice).sequence
+        choice, right = self.choice(query), request.state.actor.right
+        rights = {"may_report": right >= Right.REPORT, "may_apply": right >= Right.APPLY}
+        live = self._live(choice)
+        sequence = live.sequence
         if query.get("part") in self.parts:
-            return HTMLResponse(await self.part(query["part"], choice, may_apply=may_apply))
-        parts = {name: await self.part(name, choice, may_apply=may_apply) for name in self.parts}
-        options = options_of(self._live(choice).reader.engine)
-        values = {"clusters": clusters, "choice": choice, "parts": parts, "options": options, "sequence": sequence}
-        return HTMLResponse(html_of("page", **values))
+            return HTMLResponse(await self.part(query["part"], choice, rights))
+        parts = {name: await self.part(name, choice, rights) for name in self.parts}
+        values = {
+            "clusters": clusters,
+            "choice": choice,
+            "parts": parts,
+            "options": options_of(live.reader.engine),
+            "sequence": sequence,
+            "address": path_of(choice.cluster),
+            "searches": any(plan.is_searching for plan in live.reader.state.plans.values()),
+        }
+        return HTMLResponse(html_of("page", **values, **rights))
 
 
 def routes(service: PlacementService) -> list[Route]:

@@ -51,6 +51,7 @@ async function update(part) {
     const response = await fetch(address);
     const html = await response.text();
     if (response.ok && address.search.startsWith(location.search)) replace(part, html);
+    if (response.ok && part === parts.get("plans")) allowToAsk();
   } catch {
     part.due = true;
   }
@@ -85,20 +86,44 @@ function follow(cluster) {
   };
 }
 
+// sends a request that buttons stand for; returns what the page says of it
+async function send(buttons, words, address, options) {
+  buttons.forEach((each) => { each.disabled = true; });
+  let answer = null;
+  try {
+    const response = await fetch(address, options);
+    answer = await response.json();
+    said.textContent = response.ok ? `${words}: done.` : `${words}: ${answer.detail}`;
+    if (!response.ok) answer = null;
+  } catch (error) {
+    said.textContent = `${words}: ${error.message}`;
+  }
+  ask(parts.keys(), true);
+  return answer;
+}
+
 async function decide(button) {
   const buttons = [...button.closest("article").querySelectorAll("button")];
-  buttons.forEach((each) => { each.disabled = true; });
-  const decision = button.getAttribute("aria-label");
-  let text = `${decision}: done.`;
-  try {
-    const response = await fetch(button.dataset.url, { method: button.dataset.method });
-    if (!response.ok) text = `${decision}: ${(await response.json()).detail}`;
-  } catch (error) {
-    text = `${decision}: ${error.message}`;
-  }
-  said.textContent = text;
+  await send(buttons, button.getAttribute("aria-label"), button.dataset.url, { method: button.dataset.method });
   buttons.forEach((each) => { each.disabled = false; });
-  ask(parts.keys(), true);
+}
+
+const isSearched = () => parts.get("plans").section.querySelector("[data-searching]") !== null;
+
+// a plan can be asked for while none is searched
+function allowToAsk() {
+  const button = document.querySelector(".ask button");
+  if (button) button.disabled = isSearched();
+}
+
+async function askForPlan(form) {
+  const [button, call] = [form.querySelector("button"), form.elements.call.value];
+  const headers = { "Content-Type": "application/json" };
+  const answer = await send([button], "New plan", form.dataset.url, { method: "POST", headers, body: JSON.stringify({ call }) });
+  if (answer) said.textContent = `Plan ${answer.plan} is searched for.`;
+  await update(parts.get("plans"));
+  if (button.disabled) parts.get("plans").section.querySelector("h2").focus({ preventScroll: true });
+  else button.focus({ preventScroll: true });
 }
 
 async function open(link) {
@@ -151,6 +176,12 @@ document.addEventListener("click", (event) => {
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button !== 0) return;
   event.preventDefault();
   open(link);
+});
+
+document.addEventListener("submit", (event) => {
+  if (!event.target.matches(".ask")) return;
+  event.preventDefault();
+  askForPlan(event.target);
 });
 
 document.addEventListener("change", (event) => {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from httpx import AsyncClient
 
 from benchmarks.console_picture import CHROMIUM, Console, browser, fill, planned, report
+from cluster.service import searches
 from cluster.service.access import Access
 from cluster.service.console import (
     LOADS,
@@ -27,9 +29,9 @@ from cluster.service.console import (
     routes,
 )
 from cluster.service.events import ApplyPlan, DrainNode, MakeCluster, PutNode, RequestPlan
-from cluster.service.replica import ClusterReplica
+from cluster.service.replica import ClusterReplica, PlanRecord
 from cluster.service.service import LiveCluster, PlacementService
-from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica
+from plb import Metric, Node, Partition, PlacementAndLoadBalancing, Plan, PlbConfig, Replica
 from plb import Service as Tenant
 from tests.cluster.service.clients import client_of
 from tests.cluster.service.served import make, with_service
@@ -142,20 +144,33 @@ def test_without_a_cluster_the_page_says_how_to_make_one(tmp_path: Path) -> None
     assert "PUT /v1/clusters/NAME" in with_service(tmp_path, story)
 
 
-def test_only_those_who_may_apply_see_the_decisions(tmp_path: Path) -> None:
+def test_everyone_sees_the_buttons_of_the_own_role(tmp_path: Path) -> None:
     tokens = tmp_path / "tokens"
-    tokens.write_text(f"read reader {'r' * 16}\napply admin {'a' * 16}\n")
+    tokens.write_text(f"read reader {'r' * 16}\nreport agent {'p' * 16}\napply admin {'a' * 16}\n")
 
     async def story(service: PlacementService) -> list[str]:
         await make(service)
         await ready(service, RequestPlan())
         client = console_of(service, Access.of_file(tokens))
         assert (await client.get("/")).status_code == 401
-        return [(await client.get("/", auth=("anyone", letter * 16))).text for letter in "ra"]
+        return [(await client.get("/", auth=("anyone", letter * 16))).text for letter in "rpa"]
 
-    reader, admin = with_service(tmp_path / "data", story)
-    assert "data-url" not in reader
-    assert "data-url" in admin
+    pages = with_service(tmp_path / "data", story)
+    assert ["Ask for a plan" in page for page in pages] == [False, True, True]
+    assert ["Approve plan" in page for page in pages] == [False, False, True]
+
+
+def test_a_page_of_another_site_cannot_ask_for_a_plan(tmp_path: Path) -> None:
+    async def story(service: PlacementService) -> None:
+        await make(service)
+        client, path = console_of(service), "/v1/clusters/main/plans"
+        for headers in ({"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
+            assert (await client.post(path, json={}, headers=headers)).status_code == 403
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        assert (await client.post(path, content="call=place", headers=form)).status_code == 415
+        assert service.clusters["main"].reader.state.plans == {}
+
+    with_service(tmp_path, story)
 
 
 @pytest.mark.parametrize(
@@ -279,6 +294,36 @@ def test_a_plan_is_approved_with_one_click_and_its_moves_appear(chromium: Any, c
     assert page.problems + onlooker.problems == []
     page.close()
     onlooker.close()
+
+
+def test_a_plan_is_asked_for_with_the_keyboard_and_not_while_one_is_searched(
+    chromium: Any, console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end, plan_for = threading.Event(), searches.plan_for
+
+    def waiting_plan_for(engine: PlacementAndLoadBalancing, record: PlanRecord) -> Plan:
+        assert may_end.wait(60)
+        return plan_for(engine, record)
+
+    page = opened(chromium, console)
+    monkeypatch.setattr(searches, "plan_for", waiting_plan_for)
+    button = page.get_by_role("button", name="Ask for a plan")
+    page.get_by_label("Plan for").focus()
+    page.keyboard.type("repair")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.locator("article[data-searching]").wait_for()
+    name = str(page.locator("article[data-searching]").get_attribute("aria-label")).removeprefix("Plan ")
+    assert button.is_disabled()
+    assert page.locator("#said").text_content() == f"Plan {name} is searched for."
+    may_end.set()
+    page.get_by_role("button", name=f"Reject plan {name}").wait_for()
+    page.locator(".ask button:enabled").wait_for()
+    assert console.service.clusters["west"].reader.plan(name).request.call == "repair"
+    page.get_by_role("button", name=f"Reject plan {name}").click()
+    page.locator(".closed li", has_text=name).wait_for()
+    assert page.problems == []
+    page.close()
 
 
 @pytest.mark.slow
