@@ -113,7 +113,7 @@ class MetricBalance(CompiledTerm):
         return [names.index(self.first), names.index(self.second)]
 
     def new_data(self, configuration: Configuration) -> BalanceOfTwo:
-        """Return capacities and quanta as the numbers of a linear function of both loads."""
+        """Return the shortage of each node as a linear function of its loads of both metrics, in quanta."""
         first, second = self._indices(configuration)
         capacities, quanta = configuration.capacities, configuration.description.quanta
         bounded = np.isfinite(capacities[:, [first, second]]).all(axis=1)
@@ -259,7 +259,7 @@ class SafetyCapacity(CompiledTerm):
         return metrics
 
     def new_data(self, configuration: Configuration) -> SafetySteps:
-        """Return the steps in quanta."""
+        """Return where the steps of each node and metric begin, in quanta, and by how much each raises the slope."""
         names, capacities = self._check_metrics(configuration), configuration.capacities
         columns = [(names.index(metric), metric) for metric in self._metrics]
         steps = {

@@ -239,7 +239,7 @@ class LeastDomains(CompiledConstraint):
         self.of, self.name = of, name
 
     def new_data(self, configuration: Configuration) -> LeastDomainsData:
-        """Return the groups of rows, the domains of nodes and the least numbers."""
+        """Return the group of each row, the domain of each node and the least number of domains of each group."""
         group = numbered_rows(configuration, {name: number for number, name in enumerate(self.least)})
         least = np.array(list(self.least.values()), np.int64)
         if self.of == PARTITION:
@@ -257,7 +257,7 @@ class LeastDomains(CompiledConstraint):
         return LeastDomainsSums(replicas, (replicas > 0).sum(axis=1), replicas.sum(axis=1), missing)
 
     def broken(self, configuration: Configuration) -> Collection[int]:
-        """Return the replicas that share a domain, of the groups that cannot reach their numbers."""
+        """Return the rows that share a domain, of groups that cannot reach their least number of domains."""
         data, sums = self.new_data(configuration), self.new_sums(configuration)
         needed = np.minimum(data.least, sums.placed + sums.missing)
         short = sums.distinct + sums.missing < needed
@@ -267,7 +267,7 @@ class LeastDomains(CompiledConstraint):
         return [int(row) for row in rows[short[groups] & (sums.replicas[groups, domains] > 1)]]
 
     def _by_partition(self, configuration: Configuration, service: Int, least: Int) -> tuple[Int, Int]:
-        """Return `LeastDomainsData.group` and `least` by partition; `service`, `least`: the same by service."""
+        """Return the partition number of each row, (M,), and each partition's `least`, from those of services."""
         numbers: dict[str, int] = {}
         group, partition_least = np.full_like(service, -1), []
         for row in np.flatnonzero(service >= 0).tolist():

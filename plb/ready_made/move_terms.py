@@ -317,7 +317,7 @@ class MoveCostBetweenDomains(CompiledTerm):
             self._named, self._cost = self._table(item, domains, costs)
 
     def _table_of_pairs(self, item: str, costs: Mapping[object, object]) -> tuple[dict[str, int], Float]:
-        """Return the number of each named domain from 1, and `CostsOfDomains.cost`; `costs`: by pair of domains."""
+        """Return the number of each of K named domains, from 1, and (1 + K, 1 + K) costs, from `costs` by pair."""
         checked = {
             self._pair(item, pair): check_number(item, f"costs[{pair}]", cost)  # type: ignore[arg-type]
             for pair, cost in costs.items()
@@ -333,7 +333,7 @@ class MoveCostBetweenDomains(CompiledTerm):
         return named, table
 
     def _table(self, item: str, domains: Sequence[str], costs: object) -> tuple[dict[str, int], Float]:
-        """Return the results of `_table_of_pairs` from a table of costs, (K, K), and the names of its domains."""
+        """Return the number of each of K named domains, from 1, and (1 + K, 1 + K) costs, from a table, (K, K)."""
         names = [self._path_of(name) for name in check_names(item, "domains", domains)]
         if len(set(names)) < len(names):
             raise InvalidValueError(item, "domains", list(names), "different domains")
@@ -342,11 +342,11 @@ class MoveCostBetweenDomains(CompiledTerm):
         return {name: 1 + number for number, name in enumerate(names)}, table
 
     def _path_of(self, domain: str) -> str:
-        """Return the name of a domain as nodes have it."""
+        """Return the name of a domain, if it is a fault domain without the prefix and slashes that may be left out."""
         return domain if self.depth is None else _path(domain)
 
     def _pair(self, item: str, pair: object) -> tuple[str, str]:
-        """Return a key of costs as two names of domains, as nodes have them; refuse others."""
+        """Return `pair`, a key of the costs, as the names of two different domains; refuse others."""
         members = check_collection(item, "costs", pair, PAIR)
         if len(members) != 2 or not all(isinstance(name, str) for name in members):
             raise InvalidValueError(item, "costs", pair, PAIR)

@@ -209,7 +209,7 @@ class Verification:
         replicas: Sequence[Standing],
         metrics: Sequence[str] = ("cpu",),
     ) -> Facts:
-        """Return the facts.
+        """Return facts about the subject in an engine with these nodes and replicas.
 
         `nodes`: how many there are, without limits; or the capacity of each; or each as a `Node`.
         `replicas`: of each the number of its node and its load, and, if it is not alone in its partition, the
@@ -329,7 +329,7 @@ def _engine(
 ) -> PlacementAndLoadBalancing:
     """Return an engine with nodes and replicas; `partitions` has the name of the partition of each replica.
 
-    The other arguments are as in `Verification.given`.
+    `nodes`: their number, capacities, or nodes; `replicas`: node number, load and perhaps partition of each.
     """
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric(name) for name in metrics]))
     descriptions = [{}] * nodes if isinstance(nodes, int) else nodes

@@ -101,7 +101,7 @@ class _RecordedPolicy:
                 self.place(row)
 
     def _unchanged(self, method: str, ask: Callable[[], Answer]) -> Answer:
-        """Return the answer of `ask`; fail, with the name of the method, if it changes the configuration."""
+        """Return what `ask`, a call of the policy's `method`, returns; fail if it changes the configuration."""
         before = self.configuration.solution.copy()
         answer = ask()
         changed = _changed(before, self.configuration.solution)
