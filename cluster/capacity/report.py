@@ -79,7 +79,7 @@ class Point:
 
 
 def point_of(question: Question, value: float, outcomes: Sequence[Mapping[str, Any]]) -> Point:
-    """Return the results at a value, from what `cluster.capacity.running.run_at` returned for each repeat."""
+    """Return the results at a number of nodes or a density, from the ``totals`` of each repeat, or why it has none."""
     impossible = next((str(outcome["impossible"]) for outcome in outcomes if "impossible" in outcome), "")
     if impossible:
         return Point(value, (), 0.0, 0.0, 0.0, 0.0, impossible, suffices=False)
@@ -203,14 +203,14 @@ def sentences_of_differences(question: Question, found: Mapping[str, Sequence[fl
         ]
         doubt = f" {'; '.join(doubts)}, so the difference is not complete." if doubts else ""
         if policy in of_policies:
-            lines.append(f"{policy} {_apart(question, of_policies[policy])} {first}.{doubt}")
+            lines.append(f"{policy} {_difference_in_words(question, of_policies[policy])} {first}.{doubt}")
         else:
             lines.append(f"{policy} and {first} have no answer in the same repeat.")
     return lines
 
 
-def _apart(question: Question, apart: Mapping[str, float]) -> str:
-    """Return one of the `differences` in words, up to the name of the other policy."""
+def _difference_in_words(question: Question, apart: Mapping[str, float]) -> str:
+    """Return a result of `differences`, `apart`, as the middle of a sentence, before the name of the other policy."""
     half, repeats = apart["high"] - apart["mean"], round(apart["repeats"])
     amount = f"{abs(apart['mean']):.2f}" + (f" ± {half:.2f}" if repeats > 1 else "")
     repeats_in_words = f"of {repeats} repeats, each searched by itself," if repeats > 1 else "of one repeat"
@@ -281,7 +281,7 @@ def sentence(question: Question, answer: Answer) -> str:
         parts.append("this is the end of the range")
     else:
         parts.append(f"{_value(question, failing.value)} {_fails(question, failing)}")
-    more = [_change(question, answer.found), *_doubts(question, answer, point)]
+    more = [_change_in_words(question, answer.found), *_doubts(question, answer, point)]
     return f"{'; '.join(parts)}.\n  {' '.join(more)}"
 
 
@@ -302,8 +302,8 @@ def _fails(question: Question, point: Point) -> str:
     return f"{does_not}, with {violations_of(point)}"
 
 
-def _change(question: Question, value: float) -> str:
-    """Return the difference between the answer and the scenario."""
+def _change_in_words(question: Question, value: float) -> str:
+    """Return in words how the nodes or the density of the answer, `value`, differ from those of the scenario."""
     difference = value - question.scenario_value
     if question.searched is Searched.DENSITY:
         share = abs(difference) / value

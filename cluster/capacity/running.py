@@ -239,7 +239,7 @@ class CapacitySearch:
         }
 
     def _evaluate(self, journal: Journal, pairs: Sequence[tuple[str, float]]) -> list[Point]:
-        """Run all repeats of policies at values."""
+        """Run all repeats of each pair of a policy and a number of nodes or a density; return results by pair."""
         repeats = range(self.subject.scenario.run.repeats)
         asked = [(value, repeat, policy) for policy, value in pairs for repeat in repeats]
         name = ", ".join(f"{policy} {value:g}" for policy, value in pairs)
@@ -252,7 +252,7 @@ class CapacitySearch:
     def _outcomes(
         self, journal: Journal, name: str, asked: Sequence[tuple[float, int, str]]
     ) -> list[Mapping[str, Any]]:
-        """Return what `run_at` returns for values, repeats and policies, in their order; `name`: of the progress."""
+        """Return totals and timings of each value, repeat and policy `asked`, in order; `name`: of the progress."""
         order = sorted(range(len(asked)), key=lambda place: asked[place][:2])  # with the same tenants one after another
         tasks = [self.subject.task(self.question, value, policy, repeat) for value, repeat, policy in asked]
         tasks = [tasks[place] for place in order]
@@ -272,6 +272,6 @@ class CapacitySearch:
 
 
 def _is_of(folder: Path, asked: Mapping[str, Any]) -> bool:
-    """Return whether a directory has the report of the same question."""
+    """Return whether the report in a directory has the question `asked`, so that its search may continue."""
     there = json_object(folder / REPORT)
     return there is not None and {name: there.get(name) for name in asked} == asked
