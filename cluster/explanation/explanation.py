@@ -83,14 +83,14 @@ class RunReplay:
                 as_of(table, until, time_column) for table in (run.table(name), replayed_tables[name])
             )
             if not recorded.select(columns or pl.all()).equals(replayed.select(columns or pl.all())):
-                raise self._other(f"up to {until} s, {name}")
+                raise self._difference_error(f"up to {until} s, {name}")
 
     def check_stays(self) -> None:
         """Raise `PlbError` if the tenants that arrive in the whole run differ from the recorded ones."""
         run = self.run
         replayed = self.simulation.recorder.result(run.policy, run.repeat, run.seconds, {}, complete=False)
         if not run.table("tenants").select(STAYS).equals(replayed.tables["tenants"].select(STAYS)):
-            raise self._other("tenants")
+            raise self._difference_error("tenants")
 
     def _check_traces(self, source: Source) -> None:
         """Raise `PlbError` if the traces that were read differ from the recorded ones."""
@@ -98,10 +98,10 @@ class RunReplay:
         for name, input_name in (("traces_digest", "traces"), ("history_digest", "traces of the history")):
             recorded = split.get(name) if isinstance(split, Mapping) else None
             if recorded is not None and source.split.get(name) != recorded:
-                raise self._other(input_name)
+                raise self._difference_error(input_name)
 
-    def _other(self, differing: str) -> PlbError:
-        """Return the error that an input or a table, named `differing`, differs from the record."""
+    def _difference_error(self, differing: str) -> PlbError:
+        """Return the error that `differing`, inputs or a table in words, differ from the recorded ones."""
         message = f"{differing} differ from the recorded ones; the results have other sources, so simulate again"
         return PlbError(f"{self.run.folder}: {message}")
 

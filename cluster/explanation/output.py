@@ -73,9 +73,9 @@ def _verdict(explanation: Explanation, replica: Alternatives) -> str:
     """Return the sentences on where a replica is and how many nodes would take it."""
     role = replica.role.name.lower()
     if replica.standing is None:
-        return f"The {role} is not placed: of {counted(replica.nodes, 'node')}, {_so_many(replica)} would take it."
+        return f"The {role} is not placed: of {counted(replica.nodes, 'node')}, {_other_nodes(replica)} would take it."
     text = f"The {role} is on {replica.standing.node}: of {counted(replica.nodes - 1, 'other node')}, "
-    text += f"{_so_many(replica)} would take it."
+    text += f"{_other_nodes(replica)} would take it."
     if _asks_risk(explanation):
         text += f" The probability of a violation of its node is {replica.standing.violation_probability:.3f}."
     if replica.rank is None:
@@ -85,7 +85,7 @@ def _verdict(explanation: Explanation, replica: Alternatives) -> str:
     return text
 
 
-def _so_many(replica: Alternatives) -> str:
+def _other_nodes(replica: Alternatives) -> str:
     """Return in words how many other nodes would take a replica."""
     return str(len(replica.others)) if replica.others else "none"
 

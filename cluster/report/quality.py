@@ -280,7 +280,7 @@ def _node_events(material: Material) -> list[Block]:
         for policy, repeat, time, node, goes_down, cause in _listed(events, material.policies).iter_rows()
     )
     if rows:
-        caption = f"Nodes that went down and were restored{_first(events, 'node_events')}."
+        caption = f"Nodes that went down and were restored{_cut_off_remark(events, 'node_events')}."
         headings = ("policy", "repeat", "node", "cause", "event", "simulated time")
         blocks.append(PageTable(caption, headings, rows, left=5))
     return blocks
@@ -300,7 +300,7 @@ def _upgrades(material: Material) -> list[Block]:
         for policy, repeat, upgrade, domain, begin, end, rolls_back, outcome in domains.iter_rows()
     )
     headings = ("policy", "repeat", "upgrade", "upgrade domain", "direction", "outcome", "begin", "end")
-    return [PageTable(f"Upgrade domains{_first(upgrades, 'upgrades')}.", headings, rows, left=6)]
+    return [PageTable(f"Upgrade domains{_cut_off_remark(upgrades, 'upgrades')}.", headings, rows, left=6)]
 
 
 def _listed(table: pl.DataFrame, policies: Sequence[str]) -> pl.DataFrame:
@@ -308,8 +308,8 @@ def _listed(table: pl.DataFrame, policies: Sequence[str]) -> pl.DataFrame:
     return pl.concat([table.filter(policy=policy).head(MOST_EVENTS) for policy in policies])
 
 
-def _first(table: pl.DataFrame, name: str) -> str:
-    """Return the remark that a table, whose name is `name`, is cut off; empty if all of its rows are listed."""
+def _cut_off_remark(table: pl.DataFrame, name: str) -> str:
+    """Return the remark that the report lists only some rows of the table called `name`; empty if it lists all."""
     if (table["policy"].value_counts()["count"] <= MOST_EVENTS).all():
         return ""
     return f"; the first {MOST_EVENTS} of each policy, of {len(table):,} in all; the rest is in {name}.parquet"

@@ -95,12 +95,12 @@ def _interrupted(material: Material) -> str:
         parts.append(f"cut short: {'; '.join(incomplete)}")
     missing = results.not_begun
     if missing:
-        missing_in_words = (f"{policy}, {_named(repeats)}" for policy, repeats in missing.items())
+        missing_in_words = (f"{policy}, {_repeats_in_words(repeats)}" for policy, repeats in missing.items())
         parts.append(f"not begun: {counted(sum(map(len, missing.values())), 'run')} ({'; '.join(missing_in_words)})")
     return "; ".join(parts)
 
 
-def _named(repeats: Sequence[int]) -> str:
+def _repeats_in_words(repeats: Sequence[int]) -> str:
     """Return numbers of repeats, from 0 and ascending, in words that count from 1."""
     first, last = repeats[0] + 1, repeats[-1] + 1
     if len(repeats) == 1:
