@@ -227,7 +227,7 @@ def _scenario_of(summary: Mapping[str, Any], folder: Path, present: Scenario | N
         paths_of_files = {digest: file for file in named_files(present) for digest in digests([file]).items()}
     try:
         if isinstance(tables.get("imports"), Mapping):
-            tables["imports"] = _placed(tables["imports"], paths_of_files)
+            tables["imports"] = _paths_of(tables["imports"], paths_of_files)
         tables["engine"] = _with_files(tables.get("engine", {}), paths_of_files)
         if isinstance(tables.get("policies"), Mapping):
             tables["policies"] = {
@@ -272,8 +272,8 @@ def _compared(scenario: Mapping[str, Any]) -> dict[str, Any]:
     return compared
 
 
-def _placed(digests: Mapping[str, Any], files: Mapping[tuple[str, str], str]) -> list[str]:
-    """Return the paths of files with these digests by name; a `KeyError` has name and digest of an unknown file.
+def _paths_of(digests: Mapping[str, Any], files: Mapping[tuple[str, str], str]) -> list[str]:
+    """Return the present paths of files with these digests, by name; an unknown file raises a `KeyError`.
 
     `files`: the path of each file, by name and digest.
     """
@@ -289,7 +289,7 @@ def _with_files(fields: Any, files: Mapping[tuple[str, str], str]) -> Any:
     if not isinstance(options, Mapping):
         return fields
     options_with_paths = {
-        name: _placed(option, files)[0] if isinstance(option, Mapping) and option else option
+        name: _paths_of(option, files)[0] if isinstance(option, Mapping) and option else option
         for name, option in options.items()
     }
     return {**fields, "policy_options": options_with_paths}

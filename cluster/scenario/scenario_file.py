@@ -161,10 +161,10 @@ class _ScenarioReader(SectionReader):
         fields |= self.settings(dotted_key, options, ENGINE_FIELDS, PlbConfig, other_fields, check_extensions)
         if options and len(self.problems) == problems_before:
             dotted_key = f"{dotted_key}.policy_options"
-            fields["policy_options"] = self._placed(dotted_key, other_fields["policy"], fields["policy_options"])
+            fields["policy_options"] = self._full_paths(dotted_key, other_fields["policy"], fields["policy_options"])
         return fields
 
-    def _placed(self, dotted_key: str, policy: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    def _full_paths(self, dotted_key: str, policy: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options of a placement policy, with files relative to the folder as full paths."""
         options_with_paths = dict(options)
         for name in path_options(policies().get(policy)):
