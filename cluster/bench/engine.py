@@ -229,7 +229,7 @@ def _caption(figures: EngineFigures) -> str:
 
 
 def _time(seconds: float) -> str:
-    """Return a time as text, in a unit that suits it."""
+    """Return a time as text in s, ms or µs."""
     for unit, units_a_second in (("s", 1.0), ("ms", 1e3)):
         if seconds * units_a_second >= 1:
             return f"{seconds * units_a_second:.1f} {unit}"

@@ -289,7 +289,7 @@ class _Shuffle:
             self.free[target][metric] -= metric_gain
 
     def _has_capacity(self, node: int, gain: list[int]) -> bool:
-        """Return whether a node has room for a further load, by metric."""
+        """Return whether the load of a node may grow by `gain`, a number for each metric."""
         return all(free > load for free, load in zip(self.free[node], gain, strict=True))
 
     def _is_apart(self, row: int, target: int) -> bool:

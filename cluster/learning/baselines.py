@@ -39,8 +39,8 @@ class FitRule(Enum):
 
 
 def requirement(episode: Episode, fit: FitRule) -> Float:
-    """Return the usage of the head of the queue that the rule compares, (D,)."""
-    return np.asarray(_figures(episode, fit)[episode.head])
+    """Return the usage by which a rule places the first waiting job, (D,)."""
+    return np.asarray(_compared_usage(episode, fit)[episode.head])
 
 
 def capacity(episode: Episode, fit: FitRule) -> Float:
@@ -49,12 +49,12 @@ def capacity(episode: Episode, fit: FitRule) -> Float:
         return np.asarray(1.0 - episode.usage)
     free = np.ones((episode.dimensions.machines, len(episode.dimensions.resources)))
     running = episode.running()
-    np.subtract.at(free, episode.machine[running], _figures(episode, fit)[running])
+    np.subtract.at(free, episode.machine[running], _compared_usage(episode, fit)[running])
     return free
 
 
-def _figures(episode: Episode, fit: FitRule) -> Float:
-    """Return the usage of each job that a rule compares, (N, D)."""
+def _compared_usage(episode: Episode, fit: FitRule) -> Float:
+    """Return the usage of each job by which a rule places it, (N, D): of its first step, its mean or its peak."""
     jobs = episode.jobs
     return {FitRule.PRESENT: jobs.usage[:, :, 0], FitRule.MEAN: jobs.mean, FitRule.PEAK: jobs.peak}[fit]
 

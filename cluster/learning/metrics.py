@@ -57,7 +57,7 @@ FIGURES: Mapping[str, LearningFigure] = MappingProxyType(
 
 
 def figure(name: str) -> LearningFigure:
-    """Return the description of a figure, also of the utilisation of a single resource."""
+    """Return the description of the figure called `name`, also of the utilisation of a single resource."""
     if name in FIGURES or not name.startswith(UTILISATION):
         return FIGURES[name]
     resource = name.removeprefix(UTILISATION)
