@@ -174,7 +174,7 @@ def _samples(samples: pl.LazyFrame, tenants: pl.DataFrame, header: Header) -> pl
 
 
 def _in_steps(column: str, header: Header) -> pl.Expr:
-    """Return a column of seconds in whole steps."""
+    """Return the expression for a column of seconds, by its name, in whole steps of the trace."""
     return (pl.col(column) / header.step_seconds).round().cast(pl.Int64)
 
 
@@ -234,7 +234,7 @@ def _metric(
 
 
 def _by_key(frame: pl.DataFrame, key: str, value: str, size: int) -> Float:
-    """Return the values of a column, (size,), at the positions in column `key`, NaN where there is none."""
+    """Return the column `value` as an array, (size,), at the positions in the column `key`; NaN at other positions."""
     values = np.full(size, np.nan)
     values[frame[key].to_numpy()] = frame[value].cast(pl.Float64).fill_null(np.nan).to_numpy()
     return values

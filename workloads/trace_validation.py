@@ -313,7 +313,7 @@ def _check_lengths(check: Checker, tenants: pl.DataFrame, series: SeriesTable, s
 
 
 def _check_roles(check: Checker, tenants: pl.DataFrame, has_role: Bool) -> None:
-    """Check that each tenant has the series for its number of replicas; `has_role` is as in `_SampleChecks`."""
+    """Check that each tenant has the series for its number of replicas; `has_role`: (T, roles) whether it has one."""
     several = tenants["replicas"].to_numpy() > 1
     primary, secondary, instance = (has_role[:, role] for role in Role)
     stateful = primary & ~instance & (secondary == several)

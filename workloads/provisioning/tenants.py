@@ -94,7 +94,7 @@ def tenants_of_plan(
 
 
 def _layers(plan: ProvisioningPlan) -> tuple[Int, Int32, Int]:
-    """Return the application of each tenant, (T,), ascending, and `node` and `start` as in `PlannedTenants`."""
+    """Return, by tenant, its application, (T,), ascending, and by replica its node and where each tenant begins."""
     by_kind = np.empty(plan.nodes, np.int32)
     by_kind[np.argsort(plan.kind, kind="stable")] = np.arange(plan.nodes)
     row = np.repeat(np.arange(len(plan.count)), plan.count)
