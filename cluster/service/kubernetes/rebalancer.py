@@ -88,13 +88,14 @@ class Rebalancer:
         self._cluster = KubernetesCluster(self._settings.metric_names, nodes, state.partitions)
         self._cluster.reported, self._evictions = state.reported, state.evictions
 
-    def _save(self, file: Path) -> None:
-        """Write the state, so that a file is there at every moment."""
-        cluster, engine = self._cluster, self._engine.snapshot().to_bytes()
-        state = RebalancerState(engine, cluster.partitions, cluster.reported, self._evictions)
-        partial = file.with_name(f"{file.name}.partial")
-        partial.write_bytes(ENCODER.encode(state))
-        partial.replace(file)
+    def _save(self) -> None:
+        """Write the state, if a file keeps it, so that a whole one is there at every moment."""
+        if self._file is not None:
+            cluster, engine = self._cluster, self._engine.snapshot().to_bytes()
+            state = RebalancerState(engine, cluster.partitions, cluster.reported, self._evictions)
+            partial = self._file.with_name(f"{self._file.name}.partial")
+            partial.write_bytes(ENCODER.encode(state))
+            partial.replace(self._file)
 
     def run(self, observed: Observed, now: float) -> None:
         """Plan moves of a cluster read at `now`, in seconds since 1970, log them, and evict if that was asked for.
@@ -106,8 +107,7 @@ class Rebalancer:
             return [self._problem(event, now) for event in events]
 
         self._plan(observed, self._cluster.tell(observed, now, send))
-        if self._file is not None:
-            self._save(self._file)
+        self._save()
 
     def _problem(self, event: ClusterEvent, now: float) -> str | None:
         """Apply an event; return why it is refused, or None."""
@@ -166,7 +166,9 @@ class Rebalancer:
         elif self._api is not None:
             status, message = self._api.evict(pod)
             outcome = OUTCOMES.get(status, f"failed with status {status}")
-            self._evictions += [now] if outcome == OUTCOMES[201] else []
+            if outcome == OUTCOMES[201]:
+                self._evictions.append(now)
+                self._save()  # before the next one, as an end of this process must not make them too many
         if outcome in ("proposed", OUTCOMES[201]):
             free[move.target].subtract(asked)
             free[move.source].update(asked)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 import ssl
 from collections.abc import Sequence
 from operator import itemgetter
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlsplit
 
 import attrs
+import httpx
 
 from cluster.service.events import RequestError, decoded
 from cluster.service.kubernetes.pods import KubernetesNode, Listed, Pod, PodMetrics, Resources
@@ -80,18 +79,18 @@ class ApiServer:
         is_safe = parts.scheme == "https" or (parts.scheme == "http" and token_file is None)
         if parts.hostname is None or not is_safe:
             raise InvalidValueError("API server", "URL", url, "https://HOST:PORT, or http without a token")
-        self._address, self._path = parts.netloc.rpartition("@")[2], parts.path.rstrip("/")
-        self._url, self._token_file = f"{parts.scheme}://{self._address}", token_file
-        self._tls = ssl.create_default_context(cafile=authority) if parts.scheme == "https" else None
+        self._url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
+        self._token_file, tls = token_file, ssl.create_default_context(cafile=authority)
+        self._http = httpx.Client(verify=tls, timeout=SECONDS, trust_env=False)
 
     def read(self) -> Observed:
         """Return the cluster of the server, without usage if it does not serve metrics.k8s.io."""
         answers: list[bytes] = []
         for path in ("/api/v1/nodes", "/api/v1/pods", METRICS):
             status, data = self._request("GET", path)
-            if status != http.client.OK and (path != METRICS or status not in (404, 503)):
+            if status != httpx.codes.OK and (path != METRICS or status not in (404, 503)):
                 raise PlbError(f"{self._url}{path}: status {status}: {data[:MOST_SHOWN]!r}")
-            answers.append(data if status == http.client.OK else b'{"items": []}')
+            answers.append(data if status == httpx.codes.OK else b'{"items": []}')
         return Observed(
             listed(answers[0], KubernetesNode, f"{self._url}, nodes"),
             listed(answers[1], Pod, f"{self._url}, pods"),
@@ -109,25 +108,17 @@ class ApiServer:
         }
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}/eviction"
         try:
-            status, data = self._request("POST", path, json.dumps(body).encode())
+            status, data = self._request("POST", path, json=body)
         except PlbError as error:
             return 0, str(error)
         return status, data[:MOST_SHOWN].decode("utf-8", "replace")
 
-    def _request(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+    def _request(self, method: str, path: str, **body: Any) -> tuple[int, bytes]:
         """Return status and body of the answer to a request."""
-        headers = {"Accept": "application/json", "Content-Type": "application/json"}
-        if self._token_file is not None:
-            headers["Authorization"] = f"Bearer {self._token_file.read_text(encoding='utf-8').strip()}"
-        if self._tls is None:
-            connection = http.client.HTTPConnection(self._address, timeout=SECONDS)
-        else:
-            connection = http.client.HTTPSConnection(self._address, timeout=SECONDS, context=self._tls)
+        token = None if self._token_file is None else self._token_file.read_text(encoding="utf-8").strip()
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         try:
-            connection.request(method, self._path + path, body, headers)
-            response = connection.getresponse()
-            return response.status, response.read()
-        except (OSError, http.client.HTTPException) as error:
+            answer = self._http.request(method, self._url + path, headers=headers, **body)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise PlbError(f"{self._url}: {error or type(error).__name__}") from error
-        finally:
-            connection.close()
+        return answer.status_code, answer.content

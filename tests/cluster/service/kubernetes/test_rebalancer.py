@@ -279,6 +279,22 @@ def test_evictions_of_earlier_runs_count(tmp_path: Path) -> None:
         assert len(server.evictions) == 2
 
 
+def test_an_eviction_counts_even_if_the_round_does_not_end(tmp_path: Path) -> None:
+    class End(BaseException):
+        """The end of a process."""
+
+    def log(line: dict[str, Any]) -> None:
+        if line.get("outcome") == "evicted":
+            raise End
+
+    with api_server() as server:
+        api = ApiServer(server.url)
+        with pytest.raises(End):
+            Rebalancer(log, api=api, state=tmp_path / "state").run(api.read(), 1_772_442_900.0)
+        lines_of(api, api=api, most_moves=1, state=tmp_path / "state")
+        assert len(server.evictions) == 1
+
+
 def test_a_damaged_or_foreign_state_is_refused_and_stays(tmp_path: Path) -> None:
     files, state = written(tmp_path, DOCUMENTS), tmp_path / "state"
     lines_of(files, state=state)
@@ -372,7 +388,8 @@ def test_odd_addresses_are_refused(url: str) -> None:
 def test_https_needs_a_trusted_certificate(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         ApiServer("https://localhost:1", authority=tmp_path / "missing")
-    assert ApiServer("https://localhost:1")._tls.verify_mode is ssl.CERT_REQUIRED  # type: ignore[union-attr]
+    transport: Any = ApiServer("https://localhost:1")._http._transport
+    assert transport._pool._ssl_context.verify_mode is ssl.CERT_REQUIRED
 
 
 # the command
