@@ -471,7 +471,7 @@ def _grouped(first: Int, second: Int) -> tuple[Int, Int, Int]:
 
 
 def _reason(named: NamedSolution, phase: Phase, row: int, rule: Rule) -> Reason:
-    """Return as reason the domain of `row` at the first level at which `row` breaks the spread."""
+    """Return the reason to move `row`: its domain at the first level of the rule at which it breaks the spread."""
     problem, solution = named.problem, named.solution
     level = next(each for each in _levels_of(problem, rule) if breaks_level(problem, solution, each, row))
     name = _domain_name(named, level, int(solution.node[row]))

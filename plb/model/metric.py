@@ -44,7 +44,7 @@ def _strategy(item: str, field: str, value: Any) -> PlacementStrategy | None:
 
 
 def _across_domains(policy: Any) -> Any:
-    """Return True for 0 (spread over domains) and False for 1 of Service Fabric.
+    """Return a policy of Service Fabric as whether balancing spreads loads over domains: True for 0, False for 1.
 
     Any other value unchanged, to be refused.
     """

@@ -115,12 +115,12 @@ class Planner:
         self.now, self._has_advanced = now, True
 
     def enter_slot(self, now: float, rows: Int) -> None:
-        """Enter the loads of `rows` in the slot of the time `now`, for an estimator that keeps slots of reports."""
+        """Add the loads of `rows`, (m,), to the time slot of `now`, from which some estimators learn the demand."""
         self._enter(now, rows)
         self.now = now
 
     def _enter(self, now: float, rows: Int | None = None) -> None:
-        """Enter the loads of `rows`, None: of all, in the slot of the time `now`; searches then run again."""
+        """Add the loads of `rows`, (m,), None: of all, to the time slot of `now`; if that counts, plans are stale."""
         if self.demand_forecast.enter(self.state.rows, now, rows):
             self._fixed_point.forget()  # it follows loads of rows, but not the estimator's columns
 

@@ -355,7 +355,7 @@ def reserves(metric: Metric) -> bool:
 
 
 def is_packed(metric: Metric) -> bool:
-    """Return whether the metric has a strategy besides balance."""
+    """Return whether the metric is packed on few nodes, or nodes are kept empty for it."""
     return packs(metric) or reserves(metric)
 
 

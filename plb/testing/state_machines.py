@@ -219,7 +219,7 @@ class TermMachine(ConfigurationMachine):
 
     @rule(first=some_row)
     def reorder(self, first: int) -> None:
-        """Reach the present places from the start by single moves in another order."""
+        """Reach the present places from the start by single moves in the order of rows, from the row `first` on."""
         if Invariant.ORDER in self.asked:
             check_order(self.tested, self.configuration, self.value, first)
 
