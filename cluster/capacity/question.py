@@ -206,7 +206,7 @@ def ask(scenario: Scenario, searched: Searched, fields: Mapping[str, float | Non
 
 
 def _most(searched: Searched) -> float:
-    """Return the largest number of nodes, or the highest density, of a scenario."""
+    """Return the largest number of nodes, or the highest density, that a scenario may have."""
     return float(MOST_NODES) if searched is Searched.NODES else MOST_DENSITY
 
 

@@ -142,7 +142,7 @@ def answer(
     evaluate: Evaluate,
     note: Callable[[Mapping[str, Answer]], None] | None = None,
 ) -> dict[str, Answer]:
-    """Search for all policies together, a value of each in each step, after which `note` gets the answers so far."""
+    """Return the answer for each policy; each step evaluates a value of every policy, and `note` gets the answers."""
     searches = {policy: question.search() for policy in policies}
     answers = {policy: Answer(policy) for policy in policies}
     asked = {policy: question.value(next(search)) for policy, search in searches.items()}

@@ -58,7 +58,7 @@ class Pilot:
         return f"{self.study}, {self.vcores:g} vCores"
 
     def known_densities(self, base: Base) -> Mapping[str, Sequence[float]] | None:
-        """Return the densities in `DENSITIES` by workload; None if a workload of the base has none there."""
+        """Return the densities that this pilot once found, by workload; None if `DENSITIES` lacks one of `base`."""
         densities = DENSITIES.get((self.study, self.vcores), {})
         return densities if all(name in densities for name in base.workloads) and base.is_of_regions else None
 
