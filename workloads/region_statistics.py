@@ -66,7 +66,7 @@ class StatisticRow:
 def check_region(parameters: RegionParameters, tenants: int = TENANTS, seed: int = 0) -> list[StatisticRow]:
     """Generate random tenants of a region and put their statistics beside the published ones.
 
-    Without serverless tenants, or others, there is no row that compares them.
+    Rows that compare serverless tenants with the others are left out if the region has only one of both.
     """
     parts = [_tenant_figures(part) for part in generate_chunks(parameters, tenants, seed)]
     figures = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -94,7 +94,7 @@ def _task_frames(source: Path, options: Options, scratch: Path) -> Iterator[Fram
 
 
 def _task_requests(source: Path, scratch: Path) -> pl.LazyFrame | None:
-    """Return the largest requests of the tasks of 2011, as `_largest`."""
+    """Return the largest requests of each task of 2011, ``limit_<metric>``; None if there are none."""
     limits = [pl.col(column).cast(pl.Float32).alias(f"limit_{name}") for name, column in TASK_REQUESTS.items()]
     files = [] if source.is_file() else find_files(source, ["task_events/part-*.csv"])
     return _largest(
@@ -208,7 +208,7 @@ def _published(*, maxima: bool) -> list[pl.Expr]:
 
 
 def _instance_requests(source: Path, scratch: Path) -> pl.LazyFrame | None:
-    """Return the largest requests for CPU of the instances of 2019, as `_largest`."""
+    """Return the largest request for CPU of each instance of 2019, ``limit_<metric>``; None if there are none."""
     files = [] if source.is_file() else find_files(source, INSTANCE_EVENT_FILES)
     cpus = pl.col("resource_request").struct.field("cpus").cast(pl.Float32).alias("limit_cpu")
     columns = [_keys("collection_id")[0], cpus]
