@@ -357,6 +357,10 @@ class MakeCluster(ClusterEvent, tag="cluster"):
         return PlacementAndLoadBalancing(self.part("settings"), seed=self.seed, history=history)
 
 
+class RemoveCluster(ClusterEvent, tag="remove_cluster"):
+    """The last event of a cluster; after it another one may have the name."""
+
+
 PARTS: Mapping[str, type] = {
     "node": Node,
     "service": Service,
@@ -422,7 +426,7 @@ HostEvent: TypeAlias = (
     | RequestPlan
 )
 """The events of hosts."""
-LoggedEvent: TypeAlias = HostEvent | MakeCluster | PlanMade
+LoggedEvent: TypeAlias = HostEvent | MakeCluster | RemoveCluster | PlanMade
 """The events of the log."""
 LOGGED = msgspec.msgpack.Decoder(LoggedEvent)
 ENCODER = msgspec.msgpack.Encoder()

@@ -9,20 +9,19 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from importlib.metadata import version
+from itertools import groupby
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 import attrs
 import msgspec
 from msgspec import Struct
 
-from cluster.service.events import LOGGED, LoggedEvent
+from cluster.service.events import LOGGED, LoggedEvent, RemoveCluster
 from plb.errors import PlbError
 
-FORMAT = 1
-"""Version of the tables."""
 TABLES = """
 CREATE TABLE entries (
     sequence INTEGER PRIMARY KEY, cluster TEXT NOT NULL, time REAL NOT NULL, actor TEXT NOT NULL,
@@ -32,6 +31,10 @@ CREATE UNIQUE INDEX ids ON entries (cluster, id) WHERE id IS NOT NULL;
 CREATE INDEX of_cluster ON entries (cluster, sequence);
 CREATE TABLE snapshots (cluster TEXT PRIMARY KEY, sequence INTEGER NOT NULL, engine BLOB NOT NULL, state BLOB NOT NULL);
 """
+REMOVALS = "CREATE TABLE removals (cluster TEXT PRIMARY KEY, sequence INTEGER NOT NULL);"
+"""The latest removal of each cluster."""
+FORMATS = (TABLES, REMOVALS)
+"""What each version of the tables has added, the first version first."""
 NAME = "plb.sqlite"
 """Name of the database in its directory."""
 
@@ -115,44 +118,52 @@ class Log:
 
     def __init__(self, folder: Path, *, reads_only: bool = False) -> None:
         self.path = folder / NAME
-        self._lock: IO[str] | None = None
         self._version = version("plb")
         try:
-            if reads_only:
-                self._open(f"{self.path.absolute().as_uri()}?mode=ro")
-                return
-            folder.mkdir(parents=True, exist_ok=True)
-            self._lock = open(folder / "lock", "a+")  # noqa: SIM115 (open as long as the log)
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._open(f"{self.path.absolute().as_uri()}?mode=rwc")
-            if not self._connection.execute("PRAGMA user_version").fetchone()[0]:  # new, or killed while it was made
-                self._connection.executescript(f"BEGIN; {TABLES} PRAGMA user_version = {FORMAT}; COMMIT")
-                _sync(folder)
+            with ExitStack() as opened:
+                if not reads_only:
+                    folder.mkdir(parents=True, exist_ok=True)
+                    lock = opened.enter_context(open(folder / "lock", "a+"))
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                address = f"{self.path.absolute().as_uri()}?mode={'ro' if reads_only else 'rwc'}"
+                connection = sqlite3.connect(address, uri=True, check_same_thread=False, isolation_level=None)
+                self._connection = opened.enter_context(closing(connection))
+                self._prepare(reads_only)
+                self._opened = opened.pop_all()
         except BlockingIOError:
             raise LogError(f"{folder}: another plb serves this directory; stop it, or use another --data") from None
         except (OSError, sqlite3.Error) as error:
             raise LogError(f"{folder}: the log cannot be opened: {error}") from None
 
-    def _open(self, address: str) -> None:
-        """Connect to the database, and check its format."""
-        self._connection = sqlite3.connect(address, uri=True, check_same_thread=False, isolation_level=None)
-        self._connection.execute("PRAGMA journal_mode = WAL") if "mode=rwc" in address else None
+    def _prepare(self, reads_only: bool) -> None:
+        """Check the format of the database, and unless it is only read, add tables that it lacks."""
+        if not reads_only:
+            self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = FULL")
-        (found,) = self._connection.execute("PRAGMA user_version").fetchone()
-        if found not in (0, FORMAT):
-            raise LogError(f"{self.path}: format {found} of the log is not the format {FORMAT} of this version")
+        ((made,),) = self._connection.execute("PRAGMA user_version").fetchall()
+        if not 0 <= made <= len(FORMATS):
+            raise LogError(f"{self.path}: format {made} of the log is not a format up to {len(FORMATS)}")
+        if made < len(FORMATS) and not reads_only:  # new, or killed while it was made, or of an earlier version
+            added = " ".join(FORMATS[made:])
+            self._connection.executescript(f"BEGIN; {added} PRAGMA user_version = {len(FORMATS)}; COMMIT")
+            _sync(self.path.parent)
 
     def close(self) -> None:
         """Close the database and let another process open it."""
-        self._connection.close()
-        if self._lock is not None:
-            self._lock.close()
+        self._opened.close()
 
     @property
     def last(self) -> int:
         """The sequence number of the last entry; 0: there is none."""
-        (sequence,) = self._connection.execute("SELECT coalesce(max(sequence), 0) FROM entries").fetchone()
+        ((sequence,),) = self._read("SELECT coalesce(max(sequence), 0) FROM entries")
         return int(sequence)
+
+    def _read(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        """Return the rows of a query."""
+        try:
+            return self._connection.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise LogError(f"{self.path}: the log cannot be read: {error}") from error
 
     def append(
         self,
@@ -169,44 +180,62 @@ class Log:
         LogError
             If they could not be written; the log is as before then.
         """
-        rows = [
-            (entry.sequence, entry.cluster, entry.time, entry.actor, self._version, entry.event.id, data)
-            for entry, data in entries
-        ]
         states = [(cluster, state.sequence, state.engine, state.state) for cluster, state in saved]
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            self._connection.executemany(
-                "INSERT INTO entries (sequence, cluster, time, actor, version, id, event) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                rows,
-            )
-            self._connection.executemany("UPDATE entries SET refusal = ? WHERE sequence = ?", refusals)
             self._connection.executemany("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)", states)
+            for are_removals, group in groupby(entries, lambda item: isinstance(item[0].event, RemoveCluster)):
+                self._insert([*group], are_removals)
+            self._connection.executemany("UPDATE entries SET refusal = ? WHERE sequence = ?", refusals)
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise LogError(f"{self.path}: the log cannot be written: {error}") from error
 
-    def earlier(self, cluster: str, event_id: str) -> tuple[int, str | None] | None:
-        """Return sequence number and refusal of the event of a cluster with a client's id; None: there is none."""
-        query = "SELECT sequence, refusal FROM entries WHERE cluster = ? AND id = ?"
-        try:
-            row = self._connection.execute(query, (cluster, event_id)).fetchone()
-        except sqlite3.Error as error:
-            raise LogError(f"{self.path}: the log cannot be read: {error}") from error
-        return None if row is None else (int(row[0]), row[1])
+    def _insert(self, entries: Sequence[tuple[LogEntry, bytes]], are_removals: bool) -> None:
+        """Write entries; after removals the ids of earlier events may be used again, and no saved state is there."""
+        self._connection.executemany(
+            "INSERT INTO entries (sequence, cluster, time, actor, version, id, event) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [
+                (entry.sequence, entry.cluster, entry.time, entry.actor, self._version, entry.event.id, data)
+                for entry, data in entries
+            ],
+        )
+        for entry, _ in entries if are_removals else ():
+            end = (entry.cluster, entry.sequence)
+            self._connection.execute(
+                "UPDATE entries SET id = NULL WHERE cluster = ? AND id IS NOT NULL AND sequence < ?", end
+            )
+            self._connection.execute("DELETE FROM snapshots WHERE cluster = ?", end[:1])
+            self._connection.execute("INSERT OR REPLACE INTO removals VALUES (?, ?)", end)
+
+    def earlier(self, cluster: str, event_id: str) -> tuple[int, bytes] | None:
+        """Return sequence number and event of a cluster's entry with a client's id; None: there is none.
+
+        Ids of a cluster of the same name that was removed are forgotten, except for the id of the removal.
+        """
+        rows = self._read("SELECT sequence, event FROM entries WHERE cluster = ? AND id = ?", cluster, event_id)
+        return rows[0] if rows else None
+
+    def refusal(self, sequence: int) -> str | None:
+        """Return why the event of an entry changed nothing; None: it took effect, or it is not written yet."""
+        rows = self._read("SELECT refusal FROM entries WHERE sequence = ?", sequence)
+        return rows[0][0] if rows else None
 
     def clusters(self) -> list[str]:
-        """Return the names of all clusters that the log has entries of, in order."""
-        rows = self._connection.execute("SELECT DISTINCT cluster FROM entries ORDER BY cluster").fetchall()
-        return [name for (name,) in rows]
+        """Return the names of all clusters that the log has entries of, in order; also of those that were removed."""
+        return [name for (name,) in self._read("SELECT DISTINCT cluster FROM entries ORDER BY cluster")]
+
+    def removed(self, cluster: str) -> int:
+        """Return the sequence number of the latest removal of a cluster of this name; 0: none was removed."""
+        rows = self._read("SELECT sequence FROM removals WHERE cluster = ?", cluster)
+        return int(rows[0][0]) if rows else 0
 
     def saved(self, cluster: str) -> Saved | None:
         """Return the latest saved state of a cluster; None: there is none."""
-        query = "SELECT sequence, engine, state FROM snapshots WHERE cluster = ?"
-        row = self._connection.execute(query, (cluster,)).fetchone()
-        return None if row is None else Saved(*row)
+        rows = self._read("SELECT sequence, engine, state FROM snapshots WHERE cluster = ?", cluster)
+        return Saved(*rows[0]) if rows else None
 
     def entries(self, cluster: str, after: int = 0, *, most: int | None = None) -> Iterator[LogEntry]:
         """Return the entries of a cluster with sequence numbers above `after`, in order, at most `most` of them."""
@@ -214,12 +243,21 @@ class Log:
             "SELECT sequence, cluster, time, actor, version, event, refusal FROM entries"
             " WHERE cluster = ? AND sequence > ? ORDER BY sequence LIMIT ?"
         )
-        rows = self._connection.execute(query, (cluster, after, -1 if most is None else most))
-        for sequence, name, time, actor, logged_by, event, refusal in rows:
-            try:
-                yield LogEntry(sequence, name, time, actor, logged_by, LOGGED.decode(event), refusal)
-            except (msgspec.MsgspecError, PlbError) as error:
-                raise LogError(f"{self.path}: entry {sequence} cannot be read: {error}") from None
+        sequence = after
+        try:
+            rows = self._connection.execute(query, (cluster, after, -1 if most is None else most))
+            for sequence, name, time, actor, logged_by, event, refusal in rows:
+                yield LogEntry(sequence, name, time, actor, logged_by, self.event(sequence, event), refusal)
+        except sqlite3.Error as error:
+            raise LogError(f"{self.path}: entries after {sequence} cannot be read: {error}") from error
+
+    def event(self, sequence: int, data: bytes) -> LoggedEvent:
+        """Return the event of an entry from its MessagePack."""
+        try:
+            event: LoggedEvent = LOGGED.decode(data)
+        except (msgspec.MsgspecError, PlbError) as error:
+            raise LogError(f"{self.path}: entry {sequence} cannot be read: {error}") from None
+        return event
 
     def latest(self, cluster: str, before: int | None = None, *, most: int = 30) -> list[EntryInBrief]:
         """Return the latest entries of a cluster in brief, with sequence numbers below `before`, the latest first.

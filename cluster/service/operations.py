@@ -18,6 +18,7 @@ from cluster.service.events import (
     DiscardPlan,
     LoggedEvent,
     MakeCluster,
+    RemoveCluster,
     RequestError,
     decoded,
     request_error,
@@ -36,7 +37,7 @@ LONGEST_KEY = 200
 """Most letters of it."""
 MOST_EVENTS = 10_000
 """Most events of a batch, or of a line."""
-DECIDES = (MakeCluster, Configure, ApplyPlan, DiscardPlan)
+DECIDES = (MakeCluster, RemoveCluster, Configure, ApplyPlan, DiscardPlan)
 """Events that need the right to apply."""
 
 
@@ -50,7 +51,7 @@ class Answered(msgspec.Struct, omit_defaults=True):
     sequence: int
     """Its sequence number; with `repeated`, that of the earlier event with its id."""
     generation: int
-    """Generation of the cluster when the request is answered; plans of an earlier one are stale."""
+    """Generation of the cluster when the request is answered; plans of an earlier one are stale. 0: it is removed."""
     plan: str | None = None
     """Id of the plan that it asked for."""
     repeated: bool = False
@@ -97,10 +98,10 @@ class Call:
 
     def answered(self, event: LoggedEvent, receipt: Receipt) -> Answered:
         """Return the answer to an event."""
-        refusal = receipt.refusal
+        refusal, live = receipt.refusal, self.service.clusters.get(self.path["cluster"])
         return Answered(
             receipt.sequence,
-            self.live.reader.state.generation,
+            0 if live is None else live.reader.state.generation,
             f"p{receipt.sequence}" if event.kind == "plan" and refusal is None else None,
             receipt.repeated,
             None if refusal is None else problem_of(refusal),

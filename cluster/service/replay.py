@@ -8,8 +8,8 @@ from typing import Any
 import attrs
 
 from cluster.service.documents import Document, of_plan
-from cluster.service.events import Engine, MakeCluster, PlanMade
-from cluster.service.log import Log, LogEntry, LogError
+from cluster.service.events import Engine, MakeCluster, PlanMade, RemoveCluster
+from cluster.service.log import Log, LogError
 from cluster.service.replica import ClusterReplica, PlanRecord, plan_for
 from cluster.service.searches import SAVED_EVERY, work_to_repeat
 from plb.errors import PlbError
@@ -76,16 +76,20 @@ def replay(log: Log, cluster: str) -> LogReplay:
             record.document = _made_again(engine, record)
             result.plans += 1
             result.differences += _compared(cluster, record, document)
+        assert replica is not None
         replica.state.weight += work_to_repeat(document)
 
     last = max((entry.time for entry in log.entries(cluster)), default=0.0)
-    entries = log.entries(cluster)
-    first = next(entries, None)
-    if first is None or not isinstance(first.event, MakeCluster):
-        raise LogError(f"{log.path}: the log of cluster {cluster} does not begin with its settings")
-    replica = ClusterReplica(first.event, search)
-    for entry in _all(first, entries):
+    replica: ClusterReplica | None = None
+    for entry in log.entries(cluster):
         result.entries += 1
+        if isinstance(entry.event, RemoveCluster):
+            replica = None
+            continue
+        if replica is None:
+            if not isinstance(entry.event, MakeCluster):
+                raise LogError(f"{log.path}: the log of cluster {cluster} does not begin with its settings")
+            replica = ClusterReplica(entry.event, search)
         error = replica.refusal(entry)
         refusal = None if error is None else str(error)
         is_late = entry.refusal is None and last - entry.time < SECONDS_UNTIL_WRITTEN
@@ -95,12 +99,6 @@ def replay(log: Log, cluster: str) -> LogReplay:
         if replica.state.weight >= SAVED_EVERY:
             replica.saved(entry.sequence)
     return result
-
-
-def _all(first: LogEntry, others: Iterator[LogEntry]) -> Iterator[LogEntry]:
-    """Yield an entry and then others."""
-    yield first
-    yield from others
 
 
 def _made_again(engine: Engine, record: PlanRecord) -> Document:

@@ -33,6 +33,7 @@ from cluster.service.events import (
     PutPartition,
     PutService,
     RemoveApplication,
+    RemoveCluster,
     RemoveNode,
     RemovePartition,
     RemoveService,
@@ -164,6 +165,11 @@ async def put_cluster(call: Call) -> Answered:
     if making.seed != live.reader.engine.seed:
         raise ConflictError(f"cluster {call.path['cluster']} has the seed {live.reader.engine.seed}; it cannot change")
     return await call.submit(Configure(settings=making.settings, now=making.now, id=making.id))
+
+
+async def remove_cluster(call: Call) -> Answered:
+    """Remove a cluster: its searches and streams end, and the log keeps its events."""
+    return await call.submit(RemoveCluster())
 
 
 async def send_batch(call: Call) -> list[Answered]:
@@ -331,12 +337,12 @@ async def plan_events(call: Call) -> AsyncIterator[PlanStatus | None]:
 async def following(
     app: Starlette, live: LiveCluster, value: Callable[[], Any], is_last: Callable[[Any], bool]
 ) -> AsyncIterator[Any | None]:
-    """Return a value now and whenever it has changed, to its last one, or until the server ends; None after silence.
+    """Return a value now and whenever it has changed, to its last one, or the end of cluster or server; None: silence.
 
     The next value is made when the client has taken the one before, so that a slow client costs no memory.
     """
     sent = None
-    while not app.state.ending:
+    while not (app.state.ending or live.is_removed):
         changed, current = live.changed, value()
         if current != sent:
             yield current
@@ -398,6 +404,7 @@ OPERATIONS = (
     Operation("GET", "/v1/clusters", list_clusters, answer=list[str]),
     Operation("GET", CLUSTER, get_cluster, answer=ClusterDocument),
     Operation("PUT", CLUSTER, put_cluster, right=Right.APPLY, body=MakeCluster),
+    Operation("DELETE", CLUSTER, remove_cluster, right=Right.APPLY),
     *_items(),
     Operation("GET", f"{CLUSTER}/nodes", list_nodes, answer=list[Document]),
     Operation("GET", f"{CLUSTER}/nodes/{{name}}", get_node, answer=NodeDocument),

@@ -14,7 +14,17 @@ import attrs
 import msgspec
 
 from cluster.service.documents import Document
-from cluster.service.events import ENCODER, DiscardPlan, Engine, LoggedEvent, MakeCluster, PlanMade, check_length
+from cluster.service.events import (
+    ENCODER,
+    Configure,
+    DiscardPlan,
+    Engine,
+    LoggedEvent,
+    MakeCluster,
+    PlanMade,
+    RemoveCluster,
+    check_length,
+)
 from cluster.service.log import EntryInBrief, Log, LogEntry, LogError, Saved
 from cluster.service.replica import ClusterReplica, PlanRecord
 from cluster.service.searches import SearchThread
@@ -45,13 +55,14 @@ class Receipt:
     refusal: PlbError | None = None
     """Why it changed nothing."""
     repeated: bool = False
-    """Whether an earlier event has its id, so that it was not applied again; `sequence` is of the earlier one."""
+    """Whether it repeats an earlier event, so that it was not applied again; `sequence` is of the earlier one."""
 
 
 @attrs.define(eq=False)
 class LiveCluster:
     """A cluster that is served."""
 
+    name: str
     reader: ClusterReplica
     """The replica that answers; it has applied all entries of the log."""
     searches: SearchThread
@@ -61,6 +72,7 @@ class LiveCluster:
     """Set, and replaced by a new one, after each entry."""
     _kept: dict[Hashable, Any] = attrs.field(factory=dict, init=False)
     """Answers that were asked for since the last entry, by key."""
+    is_removed: bool = attrs.field(default=False, init=False)
 
     def kept(self, key: Hashable, read: Callable[[Engine], Result]) -> Result:
         """Return what a function of the engine returns, and keep it under a key until the next entry."""
@@ -72,10 +84,23 @@ class LiveCluster:
         return self._kept[key]  # type: ignore[no-any-return]
 
     async def finished(self, plan_id: str) -> PlanRecord:
-        """Wait until the search of a plan has ended, and return the plan; an unknown one raises `UnknownNameError`."""
+        """Wait until the search of a plan has ended, and return the plan.
+
+        Raises
+        ------
+        UnknownNameError
+            If the plan is not known, or the cluster is removed.
+        """
         while self.reader.plan(plan_id).is_searching:
+            if self.is_removed:
+                raise UnknownNameError("cluster", self.name, ())
             await self.changed.wait()
         return self.reader.plan(plan_id)
+
+    def end(self) -> None:
+        """Let whoever waits for the cluster know that it is removed."""
+        self.is_removed = True
+        self.changed.set()
 
     def apply(self, entry: LogEntry) -> PlbError | None:
         """Apply an entry; return why it changes nothing, or None."""
@@ -132,6 +157,8 @@ class PlacementService:
         self._writer = ThreadPoolExecutor(1, "plb log")
         self._next = log.last + 1
         self._task: asyncio.Task[None] | None = None
+        self._ends: set[asyncio.Future[None]] = set()
+        """Ends of the searches of removed clusters."""
         self.failure: str | None = None
         """Why the last writing of the log failed; None: it succeeded."""
 
@@ -149,6 +176,7 @@ class PlacementService:
             self._task.cancel()
         for live in self.clusters.values():
             await self._loop.run_in_executor(None, live.searches.stop)
+        await asyncio.gather(*self._ends)
         await asyncio.sleep(0)  # states that the searches have saved arrive
         self._writer.shutdown()
         if (self._refusals or self._saved) and self.failure is None:
@@ -177,9 +205,9 @@ class PlacementService:
     async def submit_all(self, cluster: str, events: Sequence[LoggedEvent], actor: str) -> list[Receipt]:
         """Log events of a cluster together, and apply each in their order; errors as for `submit`."""
         for event in events:
-            if not isinstance(event, MakeCluster):
+            if not isinstance(event, MakeCluster | RemoveCluster):
                 self.cluster(cluster)
-            elif cluster not in self.clusters:
+            elif isinstance(event, MakeCluster) and cluster not in self.clusters:
                 check_length("cluster", check_name("cluster", cluster))
                 event.engine(event.past())
         request = Request.of(cluster, events, actor)
@@ -200,18 +228,21 @@ class PlacementService:
         return lines
 
     def _restore(self, name: str) -> None:
-        """Make a cluster from its saved state and the entries after it."""
-        saved = self._log.saved(name)
-        first = next(self._log.entries(name, most=1)).event
-        if not isinstance(first, MakeCluster):
+        """Make a cluster from its saved state and the entries after it, unless it was removed."""
+        removed = self._log.removed(name)
+        first = next(self._log.entries(name, removed, most=1), None)
+        if first is None:
+            return
+        if not isinstance(first.event, MakeCluster):
             raise LogError(f"{self._log.path}: the log of cluster {name} does not begin with its settings")
-        entries = [*self._log.entries(name, 0 if saved is None else saved.sequence)]
-        try:
-            replicas = [ClusterReplica(first) if saved is None else ClusterReplica.of(saved, first) for _ in range(2)]
-        except (PlbError, ValueError) as error:
-            raise LogError(f"{self._log.path}: the saved state of cluster {name} cannot be read: {error}") from None
+        sequence, *replicas = self._from_saved(name, first.event) or (
+            removed,
+            ClusterReplica(first.event),
+            ClusterReplica(first.event),
+        )
+        entries = [*self._log.entries(name, sequence)]
         live = self._live(name, *replicas)
-        live.sequence = 0 if saved is None else saved.sequence
+        live.sequence = sequence
         for entry in entries:
             refusal = live.reader.refusal(entry)
             if refusal is not None:
@@ -219,6 +250,18 @@ class PlacementService:
             live.sequence = entry.sequence
         live.searches.start(entries)
         self.clusters[name] = live
+
+    def _from_saved(self, name: str, first: MakeCluster) -> tuple[int, ClusterReplica, ClusterReplica] | None:
+        """Return sequence number and replicas of the saved state of a cluster; None: there is none that can be read."""
+        try:
+            saved = self._log.saved(name)
+            if saved is None:
+                return None
+            return saved.sequence, ClusterReplica.of(saved, first), ClusterReplica.of(saved, first)
+        except Exception as error:  # damaged bytes raise errors without a common class
+            text = "%s: the saved state of cluster %s is damaged; it is made again from the log: %s"
+            logger.warning(text, self._log.path, name, error)
+            return None
 
     def _live(self, name: str, reader: ClusterReplica, searching: ClusterReplica) -> LiveCluster:
         """Return a cluster of two equal replicas, whose searches have not started."""
@@ -229,20 +272,23 @@ class PlacementService:
 
         searches = SearchThread(
             searching,
-            lambda plan, document: on_loop(partial(self._note_plan, name, plan, document)),
-            lambda saved: on_loop(partial(self._note_saved, name, saved)),
+            lambda plan, document: on_loop(partial(self._note_plan, live, plan, document)),
+            lambda saved: on_loop(partial(self._note_saved, live, saved)),
         )
-        return LiveCluster(reader, searches, 0)
+        live = LiveCluster(name, reader, searches, 0)
+        return live
 
-    def _note_plan(self, cluster: str, plan: str, document: Document) -> None:
+    def _note_plan(self, live: LiveCluster, plan: str, document: Document) -> None:
         """Log the plan that a search has made."""
-        event = PlanMade(plan=plan, document=document)
-        self._waiting.put_nowait(Request.of(cluster, [event], SERVICE))
+        if not live.is_removed:
+            event = PlanMade(plan=plan, document=document)
+            self._waiting.put_nowait(Request.of(live.name, [event], SERVICE))
 
-    def _note_saved(self, cluster: str, saved: Saved) -> None:
+    def _note_saved(self, live: LiveCluster, saved: Saved) -> None:
         """Write a state."""
-        self._saved[cluster] = saved
-        self._waiting.put_nowait(None)
+        if not live.is_removed:
+            self._saved[live.name] = saved
+            self._waiting.put_nowait(None)
 
     async def _write_all(self) -> None:
         """Write and apply events, all that wait together, until the service stops."""
@@ -297,47 +343,48 @@ class PlacementService:
             self._waiting.put_nowait(None)
 
     def _numbered(self, requests: Sequence[Request]) -> tuple[list[Numbered], list[Repeated]]:
-        """Return new events as entries, and repeated ones, each with its receipt; refuse to make a cluster again."""
+        """Return new events as entries, and repeated ones, each with its receipt.
+
+        Making a cluster that exists, and events of one that does not exist, are refused.
+        """
         fresh: list[Numbered] = []
         repeated: list[Repeated] = []
-        now, ids, made = time.time(), dict[tuple[str, str], int](), set(self.clusters)
+        now, ids, names = time.time(), Ids(self._log), set(self.clusters)
         for request in requests:
+            cluster = request.cluster
             for event, data, receipt in zip(request.events, request.data, request.receipts, strict=True):
-                sequence = self._sequence_of(request.cluster, event, ids)
-                if sequence is not None:
-                    repeated.append((request.cluster, event, sequence, receipt))
+                earlier = ids.earlier(cluster, event.id)
+                if earlier is not None:
+                    repeated.append((event, data, *earlier, receipt))
                     continue
-                if isinstance(event, MakeCluster) and request.cluster in made:
-                    _settle(receipt, None, ConflictError(f"cluster {request.cluster} exists"))
+                if (cluster in names) == isinstance(event, MakeCluster):
+                    exists = ConflictError(f"cluster {cluster} exists")
+                    _settle(receipt, None, exists if cluster in names else UnknownNameError("cluster", cluster, names))
                     continue
-                made.add(request.cluster)
-                entry = LogEntry(self._next + len(fresh), request.cluster, now, request.actor, "", event)
-                if event.id is not None:
-                    ids[request.cluster, event.id] = entry.sequence
+                names.add(cluster)
+                entry = LogEntry(self._next + len(fresh), cluster, now, request.actor, "", event)
+                if isinstance(event, RemoveCluster):
+                    names.discard(cluster)
+                    ids.forget(cluster)
+                ids.add(cluster, event.id, entry.sequence, data)
                 fresh.append((entry, data, receipt))
         return fresh, repeated
 
     def _answer_repeated(self, repeated: Sequence[Repeated]) -> None:
-        """Answer events that repeat the ids of earlier ones."""
-        for cluster, event, sequence, receipt in repeated:
-            _settle(receipt, self._answer_again(cluster, event, sequence), None)
-
-    def _sequence_of(self, cluster: str, event: LoggedEvent, ids: dict[tuple[str, str], int]) -> int | None:
-        """Return the sequence number of an earlier event with the same id, also of this writing (`ids`), or None."""
-        if event.id is None:
-            return None
-        earlier = self._log.earlier(cluster, event.id)
-        return ids.get((cluster, event.id)) if earlier is None else earlier[0]
-
-    def _answer_again(self, cluster: str, event: LoggedEvent, sequence: int) -> Receipt:
-        """Return the answer to an event that repeats the id of an earlier one."""
-        refusal = self._refusals.get(sequence)
-        if refusal is None and event.id is not None:
-            _, refusal = self._log.earlier(cluster, event.id) or (sequence, None)
-        return Receipt(sequence, None if refusal is None else ConflictError(refusal), repeated=True)
+        """Answer events with the ids of earlier ones: as these, or with an error if the content is another one."""
+        for event, data, sequence, earlier, receipt in repeated:
+            if data == earlier or is_repetition(event, self._log.event(sequence, earlier)):
+                refusal = self._refusals.get(sequence) or self._log.refusal(sequence)
+                answer = Receipt(sequence, None if refusal is None else ConflictError(refusal), repeated=True)
+            else:
+                text = f"{event.kind}: the event {sequence} has the id {event.id!r}, and another content"
+                answer = Receipt(sequence, ConflictError(text))
+            _settle(receipt, answer, None)
 
     def _apply(self, entry: LogEntry) -> Receipt:
         """Apply an entry that is in the log."""
+        if isinstance(entry.event, RemoveCluster):
+            return self._remove(entry)
         if isinstance(entry.event, MakeCluster):
             live = self._live(entry.cluster, ClusterReplica(entry.event), ClusterReplica(entry.event))
             live.searches.start([])
@@ -347,11 +394,53 @@ class PlacementService:
             self._refusals[entry.sequence] = str(refusal)
         return Receipt(entry.sequence, refusal)
 
+    def _remove(self, entry: LogEntry) -> Receipt:
+        """Remove the cluster of an entry: its searches, its streams and whatever else waits for it end."""
+        live = self.clusters.pop(entry.cluster)
+        self._saved.pop(entry.cluster, None)
+        live.end()
+        end = self._loop.run_in_executor(None, live.searches.stop)
+        self._ends.add(end)
+        end.add_done_callback(self._ends.discard)
+        return Receipt(entry.sequence)
+
 
 Numbered: TypeAlias = tuple[LogEntry, bytes, "asyncio.Future[Receipt]"]
 """An event as an entry to write, as the log has it, with its receipt."""
-Repeated: TypeAlias = tuple[str, LoggedEvent, int, "asyncio.Future[Receipt]"]
-"""An event of a cluster with the sequence number of the earlier one of its id, and its receipt."""
+Repeated: TypeAlias = tuple[LoggedEvent, bytes, int, bytes, "asyncio.Future[Receipt]"]
+"""An event and it in MessagePack, the sequence number and the MessagePack of the earlier one of its id, its receipt."""
+
+
+class Ids:
+    """The ids of the events of a log, and of those that are about to be written."""
+
+    def __init__(self, log: Log) -> None:
+        self._log, self._removed = log, set[str]()
+        self._unwritten: dict[tuple[str, str], tuple[int, bytes]] = {}
+
+    def earlier(self, cluster: str, event_id: str | None) -> tuple[int, bytes] | None:
+        """Return sequence number and MessagePack of the event of a cluster with an id; None: there is none."""
+        if event_id is None:
+            return None
+        unwritten = self._unwritten.get((cluster, event_id))
+        return unwritten if unwritten or cluster in self._removed else self._log.earlier(cluster, event_id)
+
+    def add(self, cluster: str, event_id: str | None, sequence: int, data: bytes) -> None:
+        """Add the id of an event."""
+        if event_id is not None:
+            self._unwritten[cluster, event_id] = sequence, data
+
+    def forget(self, cluster: str) -> None:
+        """Forget the ids of a cluster, which is removed."""
+        self._removed.add(cluster)
+        self._unwritten = {key: event for key, event in self._unwritten.items() if key[0] != cluster}
+
+
+def is_repetition(event: LoggedEvent, earlier: LoggedEvent) -> bool:
+    """Return whether an event says the same as an earlier one of its id."""
+    if isinstance(earlier, MakeCluster) and isinstance(event, Configure):  # what making becomes if the cluster exists
+        earlier = Configure(settings=earlier.settings, now=earlier.now, id=earlier.id)
+    return event == earlier
 
 
 def packed(event: LoggedEvent) -> bytes:

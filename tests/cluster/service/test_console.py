@@ -75,7 +75,7 @@ def live(engine: PlacementAndLoadBalancing) -> LiveCluster:
     """Return a cluster with an engine, and without searches."""
     replica = ClusterReplica(MakeCluster(settings={"metrics": [{"name": "cpu"}]}))
     replica.engine = engine
-    return LiveCluster(replica, None, 0)  # type: ignore[arg-type]
+    return LiveCluster("west", replica, None, 0)  # type: ignore[arg-type]
 
 
 def map_html(engine: PlacementAndLoadBalancing, by: str) -> str:

@@ -11,6 +11,7 @@ from cluster.service.events import (
     ApplyPlan,
     DiscardPlan,
     DrainNode,
+    PutNode,
     ReportLoads,
     ReportOutcomes,
     RequestPlan,
@@ -152,6 +153,31 @@ def test_an_event_with_an_earlier_id_is_answered_as_before_and_not_applied_again
         assert (await send(service, unknown)).refusal is not None
 
     with_service(tmp_path, restarted)
+
+
+def test_an_earlier_id_with_another_content_is_a_conflict(tmp_path: Path) -> None:
+    """Whether both are written together, one after the other, or with a restart between them."""
+    drain, undrain = DrainNode(name="n0", id="first"), UndrainNode(name="n0", id="first")
+    first = PutNode(node={"name": "n7", "capacities": {"cpu": 8}, "up": True}, id="second")
+    again = PutNode(node={"up": True, "capacities": {"cpu": 8.0}, "name": "n7"}, id="second")
+
+    async def conflicts(service: PlacementService, sequence: int) -> None:
+        generation = service.cluster(CLUSTER).reader.state.generation
+        receipt = await send(service, undrain)
+        assert isinstance(receipt.refusal, ConflictError)
+        assert str(receipt.refusal) == f"undrain_node: the event {sequence} has the id 'first', and another content"
+        assert service.cluster(CLUSTER).reader.state.generation == generation
+
+    async def story(service: PlacementService) -> int:
+        await make(service)
+        receipts = await service.submit_all(CLUSTER, [drain, undrain, first, again], "a test")
+        assert isinstance(receipts[1].refusal, ConflictError)
+        assert (receipts[3].refusal, receipts[3].repeated) == (None, True)
+        await conflicts(service, receipts[0].sequence)
+        return receipts[0].sequence
+
+    sequence = with_service(tmp_path, story)
+    with_service(tmp_path, lambda service: conflicts(service, sequence))
 
 
 def test_nothing_is_applied_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

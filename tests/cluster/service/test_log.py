@@ -1,0 +1,92 @@
+"""Damage of the files of a log, and logs of earlier versions."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from cluster.service import searches
+from cluster.service.events import ApplyPlan, DrainNode, RequestPlan
+from cluster.service.log import NAME, Log, LogError
+from cluster.service.service import PlacementService
+from tests.cluster.service.served import CLUSTER, make, planned, send, with_service
+
+
+@contextmanager
+def database(folder: Path) -> Iterator[sqlite3.Connection]:
+    """Open the database of a log that no service has open."""
+    with closing(sqlite3.connect(folder / NAME)) as connection, connection:
+        yield connection
+
+
+async def story(service: PlacementService) -> object:
+    """Make a cluster with a plan that was carried out, and return its state."""
+    await make(service)
+    plan = await planned(service, RequestPlan(now=10.0))
+    await send(service, ApplyPlan(plan=plan.id))
+    await send(service, DrainNode(name="n0", id="drained"))
+    return await state(service)
+
+
+async def state(service: PlacementService) -> object:
+    """Return the state of the cluster, and its next plan."""
+    reader = service.cluster(CLUSTER).reader
+    replicas = [reader.engine.replicas(f"db/{index}") for index in range(3)]
+    return reader.state.generation, replicas, reader.engine.node_loads()
+
+
+@pytest.mark.parametrize("damage", ["engine = x'0102'", "state = x'0102'", "engine = zeroblob(length(engine))"])
+def test_a_damaged_saved_state_is_made_again_from_the_log_with_a_warning(
+    tmp_path: Path, damage: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(searches, "SAVED_EVERY", 4)
+    before = with_service(tmp_path, story)
+    with database(tmp_path) as connection:
+        assert connection.execute(f"UPDATE snapshots SET {damage}").rowcount == 1
+    with caplog.at_level(logging.WARNING):
+        assert with_service(tmp_path, state) == before
+    (warning,) = caplog.records
+    assert f"saved state of cluster {CLUSTER} is damaged" in warning.getMessage()
+
+
+def test_a_damaged_entry_is_an_error_that_names_it(tmp_path: Path) -> None:
+    with_service(tmp_path, story)
+    with database(tmp_path) as connection:
+        connection.execute("UPDATE entries SET event = x'c1' WHERE sequence = 3")
+    with pytest.raises(LogError, match=r"plb\.sqlite: entry 3 cannot be read"):
+        with_service(tmp_path, state)
+
+
+def test_a_damaged_page_is_an_error_that_names_the_place(tmp_path: Path) -> None:
+    with_service(tmp_path, story)
+    path = tmp_path / NAME
+    with database(tmp_path) as connection:
+        (root,) = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'entries'").fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+    data = bytearray(path.read_bytes())
+    data[(root - 1) * size : root * size] = b"\xff" * size
+    path.write_bytes(data)
+    with pytest.raises(LogError, match=r"plb\.sqlite: .* cannot be read"):
+        with_service(tmp_path, state)
+
+
+def test_a_log_of_the_first_format_is_read(tmp_path: Path) -> None:
+    """It has no table of removals."""
+    before = with_service(tmp_path, story)
+    with database(tmp_path) as connection:
+        connection.execute("DROP TABLE removals")
+        connection.execute("PRAGMA user_version = 1")
+    assert with_service(tmp_path, state) == before
+
+
+def test_a_log_of_a_later_format_is_refused(tmp_path: Path) -> None:
+    with_service(tmp_path, story)
+    with database(tmp_path) as connection:
+        connection.execute("PRAGMA user_version = 9")
+    with pytest.raises(LogError, match="format 9"):
+        Log(tmp_path)
