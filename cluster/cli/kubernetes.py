@@ -62,14 +62,15 @@ def feed_command(
     """Tell a service which nodes and pods there are and what they use, first all, then what has changed."""
     import ssl
 
-    from cluster.service.kubernetes.feed import Feed, ServedCluster
+    from cluster.service.client import Client
+    from cluster.service.kubernetes.feed import Feed
 
     source = _source(nodes, pods, usage or (), server, token_file, certificate_authority)
     tls = ssl.create_default_context(cafile=service_authority)
     if service_certificate is not None:
         tls.load_cert_chain(service_certificate)
     token = None if service_token_file is None else service_token_file.read_text(encoding="utf-8").strip()
-    client = ServedCluster(service, cluster, token=token, verify=tls, timeout=60.0)
+    client = Client(service, cluster, token=token, verify=tls, timeout=60.0)
     with client:
         _run(source, Feed(client, _print_line).run, every)
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
-import attrs
 import httpx
 
 from cluster.service.documents import plain
@@ -45,28 +44,8 @@ class ServiceError(PlbError):
         self._message = str(problem.get("detail", problem))
 
 
-@attrs.frozen
-class ClientCall:
-    """A request of a call."""
-
-    method: str
-    path: str
-    """Path below that of the cluster; empty: that path."""
-    body: Any = None
-    query: dict[str, Any] = attrs.field(factory=dict)
-    key: str | None = None
-    """Id of the event, with which it is applied once."""
-
-
-@attrs.frozen
-class Pause:
-    """A pause of a call, in seconds."""
-
-    seconds: float
-
-
-Steps: TypeAlias = Generator["ClientCall | Pause", Any, Any]
-"""The steps of a call: requests, whose answers are sent into it, and pauses."""
+Steps: TypeAlias = Generator[httpx.Request | float, Any, Any]
+"""The steps of a call: requests, whose answers are sent into it, and pauses in seconds."""
 
 
 class Calls:
@@ -76,60 +55,84 @@ class Calls:
     that a call without an answer can be repeated.
     """
 
+    _http: httpx.Client | httpx.AsyncClient
+    _base: str
+    """Address of the cluster."""
+
     def _do(self, steps: Steps) -> Any:
         """Return the answer of a call."""
         raise NotImplementedError
 
+    def _request(
+        self, method: str, path: str, body: Any = None, key: str | None = None, query: Mapping[str, Any] | None = None
+    ) -> httpx.Request:
+        """Return a request for a path below that of the cluster, without the parameters that are None."""
+        headers = {} if key is None else {"Idempotency-Key": key}
+        given = {name: value for name, value in (query or {}).items() if value is not None}
+        return self._http.build_request(method, self._base + path, json=body, params=given, headers=headers)
+
+    def _ask(self, *request: Any, **options: Any) -> Any:
+        """Return the answer to one request, which `_request` makes of the arguments."""
+
+        def steps() -> Steps:
+            return (yield self._request(*request, **options))
+
+        return self._do(steps())
+
     def make(self, settings: PlbConfig, *, seed: int = 0) -> Any:
         """Make the cluster."""
-        return self._do(_one(ClientCall("PUT", "", {"settings": plain(settings), "seed": seed})))
+        return self._ask("PUT", "", {"settings": plain(settings), "seed": seed})
+
+    def description(self) -> Any:
+        """Return the settings of the cluster, how far it is, and its plans."""
+        return self._ask("GET", "")
 
     def put(self, item: Described, *, now: float | None = None, key: str | None = None) -> Any:
         """Add or replace a node, a service, a partition or an application."""
         path = f"/{KINDS[type(item)]}/{quote(item.name, safe='')}"
-        return self._do(_one(ClientCall("PUT", path, plain(item), _given(now=now), key)))
+        return self._ask("PUT", path, plain(item), key, {"now": now})
 
     def remove(self, kind: str, name: str, *, now: float | None = None, key: str | None = None) -> Any:
         """Remove what has a name; `kind`: ``"nodes"``, ``"services"``, ``"partitions"`` or ``"applications"``."""
-        return self._do(_one(ClientCall("DELETE", f"/{kind}/{quote(name, safe='')}", query=_given(now=now), key=key)))
+        return self._ask("DELETE", f"/{kind}/{quote(name, safe='')}", key=key, query={"now": now})
 
     def events(self, events: Sequence[dict[str, Any]]) -> Any:
         """Send events in their order; the answers, with a ``problem`` where one was refused, have the same order."""
-        return self._do(_one(ClientCall("POST", "/events", list(events))))
+        return self._ask("POST", "/events", [*events])
 
     def report_loads(
         self, partitions: Iterable[str], nodes: Iterable[str], loads: Iterable[Sequence[float]], **fields: Any
     ) -> Any:
         """Report the loads of replicas, each given by its partition and node, metrics in the order of the settings."""
-        columns = {"partitions": list(partitions), "nodes": list(nodes), "loads": plain(list(loads))}
-        return self._do(_one(ClientCall("POST", "/loads", {**columns, **fields})))
+        columns = {"partitions": [*partitions], "nodes": [*nodes], "loads": plain([*loads])}
+        return self._ask("POST", "/loads", {**columns, **fields})
 
     def plan(self, **request: Any) -> Any:
         """Ask for a plan, and return it when it is made; fields such as ``call``, ``now``, ``proposals``, ``id``."""
 
         def steps() -> Steps:
-            answer = yield ClientCall("POST", "/plans", request)
-            while (record := (yield ClientCall("GET", f"/plans/{answer['plan']}")))["status"] == "searching":
-                yield Pause(PAUSE_SECONDS)
+            answer = yield self._request("POST", "/plans", request)
+            while (record := (yield self._request("GET", f"/plans/{answer['plan']}")))["status"] == "searching":
+                yield PAUSE_SECONDS
             return record
 
         return self._do(steps())
 
     def apply(self, plan: str, *, leaving: bool = False, key: str | None = None) -> Any:
         """Carry a plan out, exactly as it was shown; one that is stale is refused with the status 409."""
-        return self._do(_one(ClientCall("POST", f"/plans/{plan}/apply", {"leaving": leaving}, key=key)))
+        return self._ask("POST", f"/plans/{plan}/apply", {"leaving": leaving}, key)
 
     def discard(self, plan: str) -> Any:
         """Give a plan up, also while it is searched for."""
-        return self._do(_one(ClientCall("DELETE", f"/plans/{plan}")))
+        return self._ask("DELETE", f"/plans/{plan}")
 
     def report_outcomes(self, plan: str, failed: Sequence[int], *, key: str | None = None) -> Any:
         """Take the moves of a plan back that failed, given by their positions."""
-        return self._do(_one(ClientCall("POST", f"/plans/{plan}/outcomes", {"failed": list(failed)}, key=key)))
+        return self._ask("POST", f"/plans/{plan}/outcomes", {"failed": [*failed]}, key)
 
     def get(self, path: str, **query: Any) -> Any:
         """Ask for what changes nothing: ``"node_loads"``, ``"violations"``, ``"partitions/orders"``, or ``"score"``."""
-        return self._do(_one(ClientCall("GET", f"/{path.lstrip('/')}", query=query)))
+        return self._ask("GET", f"/{path.lstrip('/')}", query=query)
 
 
 class Client(Calls):
@@ -146,6 +149,8 @@ class Client(Calls):
     http
         Options of `httpx.Client`, such as ``timeout`` or ``verify``.
     """
+
+    _http: httpx.Client
 
     def __init__(self, address: str, cluster: str, *, token: str | None = None, **http: Any) -> None:
         self._base = _base(address, cluster)
@@ -168,14 +173,16 @@ class Client(Calls):
                 step = steps.send(answer)
             except StopIteration as end:
                 return end.value
-            if isinstance(step, Pause):
-                time.sleep(step.seconds)
+            if isinstance(step, float):
+                time.sleep(step)
             else:
-                answer = _answer(self._http.request(**_request(step, self._base)))
+                answer = _answer(self._http.send(step))
 
 
 class AsyncClient(Calls):
     """A client whose calls are awaited: ``await client.plan(now=60.0)``. The arguments are those of `Client`."""
+
+    _http: httpx.AsyncClient
 
     def __init__(self, address: str, cluster: str, *, token: str | None = None, **http: Any) -> None:
         self._base = _base(address, cluster)
@@ -198,21 +205,10 @@ class AsyncClient(Calls):
                 step = steps.send(answer)
             except StopIteration as end:
                 return end.value
-            if isinstance(step, Pause):
-                await asyncio.sleep(step.seconds)
+            if isinstance(step, float):
+                await asyncio.sleep(step)
             else:
-                answer = _answer(await self._http.request(**_request(step, self._base)))
-
-
-def _one(question: ClientCall) -> Steps:
-    """Return the steps of a call with one request."""
-    answer = yield question
-    return answer
-
-
-def _given(**fields: Any) -> dict[str, Any]:
-    """Return the fields that are not None."""
-    return {name: value for name, value in fields.items() if value is not None}
+                answer = _answer(await self._http.send(step))
 
 
 def _base(address: str, cluster: str) -> str:
@@ -223,19 +219,6 @@ def _base(address: str, cluster: str) -> str:
 def _headers(token: str | None) -> dict[str, str]:
     """Return the headers of all requests."""
     return {} if token is None else {"Authorization": f"Bearer {token}"}
-
-
-def _request(question: ClientCall, base: str) -> dict[str, Any]:
-    """Return the arguments of a request; `base`: address of the cluster."""
-    headers = {} if question.key is None else {"Idempotency-Key": question.key}
-    body = {} if question.body is None else {"json": question.body}
-    return {
-        "method": question.method,
-        "url": base + question.path,
-        "params": question.query,
-        "headers": headers,
-        **body,
-    }
 
 
 def _answer(response: httpx.Response) -> Any:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from cluster.service.client import Client, ClientCall, Steps
+from cluster.service.client import Client
 from cluster.service.events import ClusterEvent, ReportLoads
 from cluster.service.kubernetes.description import KubernetesCluster, partitions_of
 from cluster.service.kubernetes.extender import ANY_WORKLOAD
@@ -23,26 +23,13 @@ AT_ONCE = 64
 """Most work of a request, in units of a usual event, unless it has one event; the service answers others afterwards."""
 
 
-class ServedCluster(Client):
-    """A client of the cluster that is fed."""
-
-    def description(self) -> dict[str, Any]:
-        """Return its settings and its latest time."""
-
-        def steps() -> Steps:
-            return (yield ClientCall("GET", ""))
-
-        document: dict[str, Any] = self._do(steps())
-        return document
-
-
 class Feed:
     """Makes a served cluster equal to one of Kubernetes, round by round; what else it has is removed.
 
     Each object of the log goes to `log`.
     """
 
-    def __init__(self, client: ServedCluster, log: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, client: Client, log: Callable[[dict[str, Any]], None]) -> None:
         self._client, self._log = client, log
         self._cluster: KubernetesCluster | None = None
         """What the service was told; None: it has to be asked what it has."""

@@ -14,7 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 from cluster.cli.app import app
-from cluster.service.kubernetes.feed import Feed, ServedCluster
+from cluster.service.client import Client
+from cluster.service.kubernetes.feed import Feed
 from cluster.service.kubernetes.sources import ApiServer, Files
 from plb import Metric, PlbConfig
 from plb.errors import PlbError
@@ -49,7 +50,7 @@ class Fed:
     def __init__(self, address: str, kubernetes: FakeServer) -> None:
         self.kubernetes, self.connection = kubernetes, Unsteady()
         self.documents = kubernetes.documents
-        self.client = ServedCluster(address, "main", transport=self.connection)
+        self.client = Client(address, "main", transport=self.connection)
         self.client.make(SETTINGS)
         self.lines: list[dict[str, Any]] = []
         self.restart()
