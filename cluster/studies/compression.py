@@ -62,7 +62,7 @@ class Effect:
         return self.compressed - self.full
 
     def as_json(self) -> dict[str, Any]:
-        """Return plain JSON values; the probabilities are also the mean violations of a sample."""
+        """Return plain JSON values; ``violations`` has both probabilities as mean numbers, as other studies have."""
         return {**attrs.asdict(self), "violations": {"full": self.full, "compressed": self.compressed}}
 
 

@@ -444,7 +444,7 @@ def empty_nodes(
 
 
 def _rounds_until_check(search: SearchState) -> int:
-    """Return the number of neighbourhoods until the next check of the clock, fewer if nodes have many slots."""
+    """Return how many neighbourhoods to search before the next check of the clock, fewer if each takes long."""
     nodes = int(search.neighbourhood.nodes[0])
     waiting_count = MOST_CLEARED * int(search.packing.slots.sum()) / max(1, nodes)
     steps = waiting_count * (MOST_OPEN + waiting_count)

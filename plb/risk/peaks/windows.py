@@ -220,7 +220,7 @@ HOURS_OF_A_DAY = 24
 
 
 def differences_left(predictor: HistoricalPeak) -> Float:
-    """Return the share of a difference that is left at each step of a window, (horizon,)."""
+    """Return the share p^hours of the difference s(now) − s(t) that is left at each step of a window, (horizon,)."""
     hours = HOURS_OF_A_DAY / predictor.day * np.arange(1, predictor.horizon + 1)
     return np.asarray(predictor.persistence**hours, np.float64)
 

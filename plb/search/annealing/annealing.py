@@ -288,7 +288,7 @@ def sort_displaced(solution: Solution) -> None:
 
 
 def _addresses_of_steps(chain: _Chain, problem: Problem, choice: Choice, *, has_extensions: bool) -> StepAddresses:
-    """Return the addresses of rare steps' kernels, NO_KERNEL if not needed; `has_extensions`: terms or constraints."""
+    """Return addresses of kernels that only few chains need, NO_KERNEL in others, so that these do not compile them."""
     solution, chain_state, extension_state = chain.solution, chain.chain_state, chain.extension_state
     step = Step(Proposal(0, 0), False, 0.0)
     arguments = (problem, solution, choice, chain_state, extension_state, chain.rng)
