@@ -4,10 +4,15 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: run test test-slow test-kernels coverage mutants lint format bench docs policy browser clean
+.PHONY: run pythons test test-slow test-kernels coverage mutants lint format bench docs policy browser clean
 
-.venv/installed: pyproject.toml
+.venv/run: pyproject.toml
 	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+# the tools of development, and all kernels, as tests compile many
+.venv/installed: .venv/run
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
 	$(BIN)/plb warmup
@@ -18,7 +23,7 @@ BIN := .venv/bin
 	$(BIN)/python -m pip install --quiet --editable ".[learning]"
 	touch $@
 
-run: .venv/installed
+run: .venv/run
 	$(BIN)/plb simulate examples/quickstart.toml --out results/quickstart --force
 
 lint: .venv/installed
@@ -34,6 +39,10 @@ test: lint .venv/learning
 
 test-slow: .venv/learning
 	$(BIN)/pytest -m slow --hypothesis-profile=full
+
+# a wheel in an empty environment and the tests, with each supported Python that the machine has
+pythons: .venv/installed
+	$(BIN)/nox
 
 # kernels as plain Python, where an index out of range is an error
 test-kernels: .venv/installed

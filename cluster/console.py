@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import typer
@@ -28,13 +30,15 @@ WIDTH_OF_FILES = 120
 def clear_errors(command: Callable[P, T]) -> Callable[P, T]:
     """Return a command that ends with a message in place of a traceback.
 
-    This is for `PlbError`, an unusable file, or Ctrl-C.
+    This is for `PlbError`, a missing extra, an unusable file, or Ctrl-C. If a file is called ``-``, it is written to
+    standard output, and all else to standard error.
     """
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
-            return _without_traceback(command, *args, **kwargs)
+            with _standard_output_for(kwargs.values()):
+                return _without_traceback(command, *args, **kwargs)
         except KeyboardInterrupt as interrupt:
             say("; ".join(["interrupted", *map(str, interrupt.args)]))
             raise typer.Exit(INTERRUPTED) from None
@@ -42,14 +46,28 @@ def clear_errors(command: Callable[P, T]) -> Callable[P, T]:
     return wrapped
 
 
+def _standard_output_for(values: Iterable[object]) -> AbstractContextManager[None]:
+    """Return a context in which standard output is for the file that is called ``-``, if the options have one."""
+    if Path("-") not in values:
+        return nullcontext()
+    from workloads.writing import standard_output_for_files
+
+    return standard_output_for_files()
+
+
 def _without_traceback(command: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return the result of a command; end with a message and an exit code on `PlbError` or an unusable file."""
-    from plb.errors import PlbError
+    """Return the result of a command, or end with a message and an exit code."""
+    from plb.errors import MissingExtraError, PlbError, extra_of
 
     try:
         return command(*args, **kwargs)
     except PlbError as error:
         say(str(error))
+    except ModuleNotFoundError as error:
+        extra = extra_of(error.name or "")
+        if extra is None:
+            raise
+        say(str(MissingExtraError(error.name or "", extra)))
     except BrokenPipeError:  # the reader has closed the pipe; no message
         raise
     except OSError as error:

@@ -48,6 +48,8 @@ from plb.planning.explanations.queries import DomainState, PlacedReplica
 from plb.search.budget import Budget, EndReason
 from plb.settings.config import LONG_SEARCH, CapacityLimit, Checks, Combination, PlbConfig, Replay
 
+__version__ = "0.1.0"
+
 __all__ = [
     "LONG_SEARCH",
     "Alternatives",

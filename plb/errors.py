@@ -6,8 +6,9 @@ that fits on no node, a used budget) are values in a plan, never exceptions.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from os import PathLike, fspath
 
@@ -154,13 +155,34 @@ class ExtensionError(PlbError):
         self._message = f"{kind} {name}: {method} has failed: {reason}"
 
 
+EXTRAS: Mapping[str, tuple[str, ...]] = {
+    "dask": ("distributed>=2025.1",),
+    "learning": ("torch>=2.9", "gymnasium>=1.2"),
+    "service": ("httpx>=0.28", "msgspec>=0.20", "prometheus-client>=0.23", "starlette>=1", "uvicorn>=0.40"),
+}
+"""What commands need beyond the installation: requirements by extra, as in pyproject.toml."""
+
+
+def project_of(requirement: str) -> str:
+    """Return the name of a requirement without its versions."""
+    return re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
+
+
+def extra_of(module: str) -> str | None:
+    """Return the extra that a module belongs to."""
+    project = module.partition(".")[0].replace("_", "-")
+    extras = (extra for extra, needed in EXTRAS.items() if project in map(project_of, needed))
+    return next(extras, None)
+
+
 class MissingExtraError(PlbError, ImportError):
     """A package of an extra of this project, such as ``"torch"`` of ``"learning"``, is not installed."""
 
     def __init__(self, package: str, extra: str = "learning") -> None:
         super().__init__(package, extra)
         self.package, self.extra = package, extra
-        self._message = f"{package} is not installed; pip install 'plb[{extra}]' brings it"
+        needed = " ".join(f"'{requirement}'" for requirement in EXTRAS.get(extra, (package,)))
+        self._message = f"{package} is not installed. It belongs to the extra {extra!r}: pip install {needed}"
 
 
 class CheckpointError(PlbError):

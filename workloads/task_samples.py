@@ -26,7 +26,7 @@ from workloads.region_parameters import RegionParameters
 from workloads.regions import CHUNK, generate
 from workloads.trace import DAY_SECONDS, per_row
 from workloads.trace import STEP_SECONDS as TRACE_STEP_SECONDS
-from workloads.writing import write_csv, write_parquet
+from workloads.writing import STANDARD_OUTPUT, write_csv, write_parquet
 
 CSV, PARQUET = ".csv", ".parquet"
 """The endings of names of files."""
@@ -100,16 +100,16 @@ def prediction_frame(table: SampleTable, predictions: Predictions, names: Sequen
 
 
 def write_frame(frame: pl.DataFrame, path: str | Path) -> None:
-    """Write a table as CSV or Parquet, given by the ending of the file name."""
+    """Write a table as CSV or Parquet, given by the ending of the file name; standard output is CSV."""
     check_suffix(path)
-    write = write_csv if Path(path).suffix.lower() == CSV else write_parquet
+    write = write_parquet if Path(path).suffix.lower() == PARQUET else write_csv
     write(frame, path)
 
 
 def check_suffix(path: str | Path) -> None:
-    """Raise `TraceError` unless the file name has the ending of CSV or Parquet."""
+    """Raise `TraceError` unless the file name has the ending of CSV or Parquet, or is that of standard output."""
     suffix = Path(path).suffix
-    if suffix.lower() not in (CSV, PARQUET):
+    if Path(path) != STANDARD_OUTPUT and suffix.lower() not in (CSV, PARQUET):
         Checker(Path(path)).refuse(f"a name that ends in {suffix or 'nothing'!r}", f"a file {CSV} or {PARQUET}")
 
 

@@ -4,15 +4,35 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from contextvars import ContextVar
 from errno import EIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TextIO
 
 import polars as pl
 
 _NUMBER = re.compile(r"\(os error (\d+)\)")
 """The number of a system error in a message of the libraries of Polars."""
+
+
+STANDARD_OUTPUT = Path("-")
+"""The name of a file that stands for standard output, in a block of `standard_output_for_files`."""
+_standard_output: ContextVar[TextIO | None] = ContextVar("_standard_output", default=None)
+
+
+@contextmanager
+def standard_output_for_files() -> Iterator[None]:
+    """Write the file `STANDARD_OUTPUT` to standard output, and print to standard error."""
+    former = _standard_output.set(sys.stdout)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _standard_output.reset(former)
 
 
 @contextmanager
@@ -22,7 +42,13 @@ def in_one_piece(path: str | Path) -> Iterator[Path]:
     After an error, the temporary file is removed. Devices and pipes are written directly, and a link keeps
     its target. Any `OSError` names the file, whichever library wrote.
     """
-    file = Path(path)
+    file, stream = Path(path), _standard_output.get()
+    if stream is not None and file == STANDARD_OUTPUT:
+        with TemporaryDirectory(prefix="plb-") as folder:
+            yield Path(folder) / "file"
+            stream.buffer.write((Path(folder) / "file").read_bytes())
+            stream.flush()
+        return
     try:
         file = file.resolve() if file.is_symlink() else file
         file.parent.mkdir(parents=True, exist_ok=True)

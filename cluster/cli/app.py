@@ -9,6 +9,7 @@ import typer
 from typer import Option
 
 from cluster.cli.bench import bench_app
+from cluster.cli.installation import doctor_command, example_command
 from cluster.cli.kubernetes import kubernetes_app
 from cluster.cli.learn import learn_app
 from cluster.cli.provision import provision_command, replan_command
@@ -25,10 +26,10 @@ app = typer.Typer(
     help="Placement and load balancing for over-subscribed clusters: simulate, report, explain, compare, plan nodes, "
     "predict peaks, learn to place, serve clusters, check traces, repeat studies, measure speed.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("example")(example_command)
 app.command("simulate")(simulate_command)
 app.command("report")(report_command)
 app.command("explain")(explain_command)
@@ -40,6 +41,7 @@ app.command("replan")(replan_command)
 app.command("replay")(replay_command)
 app.command("serve")(serve_command)
 app.command("warmup")(warmup_command)
+app.command("doctor")(doctor_command)
 app.add_typer(learn_app, name="learn")
 app.add_typer(study_app, name="study")
 app.add_typer(traces_app, name="traces")
@@ -50,9 +52,9 @@ app.add_typer(kubernetes_app, name="kubernetes")
 def _print_version(is_given: bool) -> None:
     """Print the version and end, if ``--version`` was given."""
     if is_given:
-        from importlib.metadata import version
+        from plb import __version__
 
-        typer.echo(f"plb {version('plb')}")
+        typer.echo(f"plb {__version__}")
         raise typer.Exit
 
 

@@ -46,17 +46,17 @@ def simulate_command(
     All policies have the same tenants. The directory has the Parquet tables of each run, summary.json, timings.json,
     columns.json and plots. After Ctrl-C the results so far are kept.
     """
-    from cluster.results.writing import ResultsFolder, check_free, check_outputs, files_of_results
-    from cluster.runs.experiment import prepare
-    from cluster.scenario.scenario_file import inputs_of, override, read_scenario
+    with messages(quiet=quiet).status("Loading plb ...") as status:  # the first import takes seconds
+        from cluster.results.writing import ResultsFolder, check_free, check_outputs, files_of_results
+        from cluster.runs.experiment import prepare
+        from cluster.scenario.scenario_file import inputs_of, override, read_scenario
 
-    run_scenario = override(
-        read_scenario(scenario), policy=policy, seed=seed, repeats=repeats, density=density, days=days, traces=traces
-    )
-    folder = out or Path("results") / run_scenario.name
-    check_free(folder, force=force)
-    check_outputs([scenario, *inputs_of(run_scenario), *files_of_results(folder)], [], json)
-    with messages(quiet=quiet).status("Reading the workload and sampling the tenants ..."):
+        changes = {"policy": policy, "seed": seed, "repeats": repeats, "density": density, "days": days}
+        run_scenario = override(read_scenario(scenario), **changes, traces=traces)
+        folder = out or Path("results") / run_scenario.name
+        check_free(folder, force=force)
+        check_outputs([scenario, *inputs_of(run_scenario), *files_of_results(folder)], [], json)
+        status.update("Reading the workload and sampling the tenants ...")
         experiment = prepare(run_scenario)
     if engine is not None:
         from cluster.service.remote_engine import served

@@ -31,15 +31,15 @@ from cluster.scenario.scenario import Scenario
 from cluster.simulation.recorder import RunResult
 from cluster.simulation.run_tables import TABLES, column_descriptions, columns_of
 from cluster.simulation.tenant_pools import Source
-from plb import ConflictError
-from workloads.writing import in_one_piece, write_parquet
+from plb import ConflictError, __version__
+from workloads.writing import STANDARD_OUTPUT, in_one_piece, write_parquet
 
 LEAST_FREE = 1 << 16
 """Minimum free space of a disk in bytes."""
 SUMMARY, TIMINGS, COLUMNS, RUNS, REPORT = "summary.json", "timings.json", "columns.json", "runs", "report.html"
 PLOTS = ("violations.png", "load.png", "load_map.png")
 """Files that `cluster.results.summary_tables` writes."""
-PACKAGES = ("plb", "attrs", "cattrs", "numba", "numpy", "polars", "scipy", "simpy")
+PACKAGES = ("attrs", "cattrs", "numba", "numpy", "polars", "scipy", "simpy")
 
 
 class ResultsFolder:
@@ -96,6 +96,8 @@ def check_free(folder: Path, *, force: bool = False, forced: str = "overwrite it
 
     `forced`: what ``--force`` does, for the message.
     """
+    if folder == STANDARD_OUTPUT:
+        raise ConflictError("-: standard output is no directory; give a directory to write to")
     if folder.exists() and (not folder.is_dir() or (not force and any(folder.iterdir()))):
         raise ResultsExistError(folder, forced=forced)
     check_writable(folder)
@@ -106,7 +108,7 @@ def check_file(path: Path | None, *, force: bool = True) -> None:
 
     Call it before a long run; None is no file.
     """
-    if path is None:
+    if path is None or path == STANDARD_OUTPUT:
         return
     if path.is_dir():
         raise IsADirectoryError(EISDIR, "is a directory; give the name of a file", str(path))
@@ -127,7 +129,7 @@ def check_outputs(
         if path is None:
             continue
         full_path = path.resolve()
-        for source in inputs:
+        for source in inputs if path != STANDARD_OUTPUT else ():
             if source.resolve() in (full_path, full_path.parent):
                 conflict = "is read" if source.resolve() == full_path else "is in a directory that is read"
                 raise ConflictError(f"{path}: {conflict}; give another file to write to")
@@ -178,7 +180,7 @@ def write_figures(
 
 def versions(*more: str) -> dict[str, str]:
     """Return the versions of Python and of the packages that results may depend on, including `more`."""
-    version_of = {"python": platform.python_version()}
+    version_of = {"python": platform.python_version(), "plb": __version__}
     for package in (*PACKAGES, *more):
         try:
             version_of[package] = version(package)

@@ -21,7 +21,7 @@ from typing import Any
 from plb.compiler.source_code import digest_of_modules, digest_of_source, modules_in
 
 PACKAGES = ("plb", "workloads", "cluster")
-LIBRARIES = ("plb", "numba", "numpy", "scipy", "simpy")
+LIBRARIES = ("numba", "numpy", "scipy", "simpy")
 """Distributions whose versions count: results may differ in the last bits, or in the order of simultaneous events.
 
 PyTorch counts for trainings only (`with_versions`), as few runs of a simulation use a learned policy, and many

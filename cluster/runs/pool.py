@@ -13,7 +13,7 @@ from multiprocessing import resource_tracker
 from typing import Any, TypeVar
 
 from plb.compiler.interrupts import interrupts_deferred
-from plb.errors import PlbError
+from plb.errors import MissingExtraError, PlbError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -82,7 +82,7 @@ def _client(scheduler: str) -> Any:
     try:
         from dask.distributed import Client
     except ImportError:
-        raise PlbError("a Dask scheduler needs the package distributed: pip install 'plb[dask]'") from None
+        raise MissingExtraError("distributed", "dask") from None
     connect: Any = Client  # without types
     try:
         return connect(scheduler, set_as_default=False)

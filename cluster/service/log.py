@@ -10,7 +10,6 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from cluster.service.events import LOGGED, LoggedEvent, RemoveCluster
+from plb import __version__
 from plb.errors import PlbError
 
 TABLES = """
@@ -118,7 +118,7 @@ class Log:
 
     def __init__(self, folder: Path, *, reads_only: bool = False) -> None:
         self.path = folder / NAME
-        self._version = version("plb")
+        self._version = __version__
         try:
             with ExitStack() as opened:
                 if not reads_only:

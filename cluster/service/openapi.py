@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import partial
-from importlib.metadata import version
 from typing import Any
 
 import msgspec
@@ -14,7 +13,7 @@ from cluster.service.documents import Document
 from cluster.service.events import PARTS
 from cluster.service.operations import EVENTS, JSON, KEY, LONGEST_KEY, PACKED, Answered, Operation
 from cluster.service.problems import MEDIA_TYPE, HttpProblem
-from plb import Metric, Replica
+from plb import Metric, Replica, __version__
 from plb.model.role import ROLE_NAMES
 
 REFERENCE = "#/components/schemas/{name}"
@@ -34,7 +33,7 @@ def document(operations: Iterable[Operation]) -> Document:
     problem = {"description": "Why the request is refused", "content": {MEDIA_TYPE: {"schema": _of(HttpProblem)}}}
     return {
         "openapi": "3.1.0",
-        "info": {"title": "plb", "version": version("plb"), "description": "Placement and load balancing of clusters."},
+        "info": {"title": "plb", "version": __version__, "description": "Placement and load balancing of clusters."},
         "paths": paths,
         "components": {"schemas": schemas, "securitySchemes": SCHEMES, "responses": {"problem": problem}},
     }

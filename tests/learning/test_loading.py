@@ -30,7 +30,7 @@ def test_missing_torch_is_named_with_its_remedy(module, monkeypatch):
         if name not in ("plb.errors", "plb.learning.placement_game", "plb.learning.settings"):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(MissingExtraError, match=r"torch is not installed; pip install 'plb\[learning\]' brings it"):
+    with pytest.raises(MissingExtraError, match=r"^torch is not installed\. It belongs to the extra 'learning': "):
         importlib.import_module(f"plb.learning.{module}")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -66,10 +65,6 @@ def test_help_states_the_defaults(place: str):
     (option,) = [option for option in COMMANDS[command].params if option.name == name]
     numbers = {float(number.replace(",", "")) for number in re.findall(r"\d[\d,]*(?:\.\d+)?", option.help)}
     assert set(DEFAULTS_IN_HELP[place]) <= numbers
-
-
-def test_version():
-    assert plb("--version").stdout == f"plb {version('plb')}\n"
 
 
 def test_an_unreadable_file_is_named(capsys: pytest.CaptureFixture[str]):

@@ -54,5 +54,5 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 def test_the_command_is_this_entry_point():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert project["project"]["scripts"] == {"plb": "plb_command:main"}
-    assert "plb_command.py" in project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    assert "plb_command.py" in project["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
     assert plb_command.BAD_INPUT == BAD_INPUT

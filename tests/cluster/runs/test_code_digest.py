@@ -86,7 +86,7 @@ def test_names_count_and_places_do_not(packages: dict[str, Path], tmp_path: Path
     assert digest(there) != digest(packages)
 
 
-@pytest.mark.parametrize("library", ["plb", "numba", "numpy", "scipy", "simpy"])
+@pytest.mark.parametrize("library", ["numba", "numpy", "scipy", "simpy"])
 def test_versions_count(packages: dict[str, Path], monkeypatch: pytest.MonkeyPatch, library: str) -> None:
     before, version = digest(packages), module.version
     monkeypatch.setattr(module, "version", lambda name: "0.0" if name == library else version(name))

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,7 +57,9 @@ def test_the_container_serves_and_its_health_check_sees_it(tmp_path: Path) -> No
 
 def test_the_container_has_all_that_the_wheel_is_made_of() -> None:
     copied = {word for line in re.findall(r"^COPY (?!--)(.*) \S+$", CONTAINER, re.MULTILINE) for word in line.split()}
-    assert copied == {"pyproject.toml", "README.md", "LICENSE", "plb_command.py", "plb", "cluster", "workloads"}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    packed = project["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
+    assert copied == {"pyproject.toml", "README.md", "LICENSE", *packed}
     assert all((ROOT / name).exists() for name in copied)
 
 

@@ -120,7 +120,7 @@ def test_a_missing_package_of_the_extra_is_named(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "uvicorn" else name)
     result = CliRunner().invoke(app, ["serve"])
     assert result.exit_code == 2
-    assert "uvicorn is not installed; pip install 'plb[service]' brings it" in result.output
+    assert "uvicorn is not installed. It belongs to the extra 'service': pip install 'httpx>=" in result.output
 
 
 def test_a_connection_without_a_whole_request_is_closed_and_a_slow_answer_is_not(

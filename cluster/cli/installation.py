@@ -1,0 +1,218 @@
+"""``plb example`` and ``plb doctor``: what an installation brings along, and whether it is complete."""
+
+from __future__ import annotations
+
+import ast
+import shlex
+import tomllib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from textwrap import shorten
+from typing import Annotated, Any
+
+import typer
+from typer import Argument, Option
+
+from cluster.console import FAILED, clear_errors, output
+
+DISTRIBUTION = "plb-engine"
+MEGABYTE = 1 << 20
+LONGEST_PURPOSE = 90
+"""Characters of a line on an example."""
+SUFFIXES = (".toml", ".py", ".csv")
+"""Endings of the files that are examples by themselves; others belong to one of these or to a folder."""
+
+
+@clear_errors
+def example_command(
+    name: Annotated[str | None, Argument(help="Example, or a folder of them. Default: list all.")] = None,
+    out: Annotated[Path, Option(help="Directory to write to.")] = Path(),
+    force: Annotated[bool, Option("--force", help="Overwrite files.")] = False,
+) -> None:
+    """List the examples, or write one with the files that it reads."""
+    root = examples()
+    if name is None:
+        _print_columns((path.relative_to(root).as_posix(), purpose(path)) for path in listed(root))
+        return
+    path = find(root, name)
+    if out == Path("-"):
+        _print(path)
+        return
+    for file in _write(root, path, out, force=force):
+        typer.echo(file)
+    if path.suffix == ".toml" and "run" in tomllib.loads(path.read_text(encoding="utf-8")):
+        typer.echo(f"To run it: plb simulate {shlex.quote(str(out / path.relative_to(root)))}")
+
+
+def examples() -> Path:
+    """Return the directory of the examples: beside the installed packages, or in the checkout."""
+    folder = Path(__file__).parents[2]
+    installed = folder / "plb_examples"
+    return installed if installed.is_dir() else folder / "examples"
+
+
+def listed(root: Path) -> list[Path]:
+    """Return the examples, and folders without any; those of the top first."""
+    files = [path for path in root.rglob("*") if path.suffix in SUFFIXES and path.name != "make.py"]
+    folders = {path for path in root.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    data = folders - {path.parent for path in files if path.suffix == ".toml"}
+    shown = [path for path in files if path.parent not in data]
+    return sorted([*shown, *data], key=lambda path: (len(path.parts), path))
+
+
+def purpose(path: Path) -> str:
+    """Return the first sentence of an example; the names of the files of a folder."""
+    if path.is_dir():
+        return ", ".join(sorted(file.name for file in path.iterdir() if file.is_file() and file.suffix != ".out"))
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".csv":
+        return f"columns {text.splitlines()[0]}"
+    if path.suffix == ".py":
+        lines = (ast.get_docstring(ast.parse(text)) or "").splitlines()
+    else:
+        lines = [line.removeprefix("#").strip() for line in text.splitlines() if line.startswith("#")]
+    return shorten(" ".join(lines).partition(". ")[0].rstrip("."), LONGEST_PURPOSE, placeholder=" ...")
+
+
+def find(root: Path, name: str) -> Path:
+    """Return the example of a name, whose ending may be left out."""
+    from plb.errors import UnknownNameError
+
+    for suffix in (*SUFFIXES, ""):
+        path = root / f"{name}{suffix}"
+        if path.exists() and path.resolve().is_relative_to(root.resolve()) and path.resolve() != root.resolve():
+            return path
+    names = [path.relative_to(root) for path in listed(root)]
+    raise UnknownNameError("example", name, [path.with_suffix("").as_posix() for path in names], "plb example")
+
+
+def read_by(root: Path, path: Path) -> Iterator[Path]:
+    """Yield an example and the files of other examples that it names, such as the traces of a scenario."""
+    if path.is_dir():
+        for file in sorted(path.rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts and file.suffix != ".out":
+                yield file
+        return
+    yield path
+    if path.suffix == ".toml":
+        for text in _texts(tomllib.loads(path.read_text(encoding="utf-8"))):
+            named = (path.parent / text).resolve()
+            if text and named != path and named.exists() and root.resolve() in named.parents:
+                yield from read_by(root, named)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield all texts in values of TOML."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _texts(item)
+
+
+def _write(root: Path, path: Path, out: Path, *, force: bool) -> list[Path]:
+    """Write an example below a directory, under the names that it has below the examples; return the files."""
+    from cluster.results.writing import check_file
+    from workloads.writing import in_one_piece
+
+    copies = {out / file.resolve().relative_to(root.resolve()): file for file in read_by(root, path)}
+    for copy in copies:
+        check_file(copy, force=force)
+    for copy, file in copies.items():
+        with in_one_piece(copy) as partial:
+            partial.write_bytes(file.read_bytes())
+    return list(copies)
+
+
+def _print(path: Path) -> None:
+    """Write one file to standard output."""
+    from errno import EISDIR
+
+    from workloads.writing import STANDARD_OUTPUT, in_one_piece
+
+    if path.is_dir():
+        raise IsADirectoryError(EISDIR, "is a directory; give --out DIR", str(path))
+    with in_one_piece(STANDARD_OUTPUT) as partial:
+        partial.write_bytes(path.read_bytes())
+
+
+def _print_columns(rows: Iterable[tuple[str, str]]) -> None:
+    """Print rows of a name and a text."""
+    table = list(rows)
+    width = max(len(name) for name, _ in table)
+    for name, text in table:
+        output().print(f"{name:{width}}  {text}", markup=False, highlight=False, soft_wrap=True)
+
+
+@clear_errors
+def doctor_command() -> None:
+    """Print versions, the directory of the compiled kernels, cores, and what is missing; exit with 1 if plb cannot run.
+
+    A missing extra is no error: the commands that need it say so.
+    """
+    from cluster.results.writing import versions
+
+    needed = requirements()
+    installed = versions(*needed)
+    _print_columns([*_system(), *((name, installed[name]) for name in needed), *_extras()])
+    if any(installed[name] == ABSENT for name in needed):
+        raise typer.Exit(FAILED)
+
+
+ABSENT = "not installed"
+"""What `cluster.results.writing.versions` says."""
+
+
+def requirements() -> list[str]:
+    """Return the projects that plb needs without extras, from its metadata."""
+    from importlib.metadata import PackageNotFoundError, requires
+
+    from cluster.results.writing import PACKAGES
+    from plb.errors import project_of
+
+    try:
+        needed = requires(DISTRIBUTION) or []
+    except PackageNotFoundError:  # a checkout in the path, which is not installed
+        return list(PACKAGES)
+    return sorted(project_of(requirement) for requirement in needed if "extra ==" not in requirement)
+
+
+def kernels() -> str:
+    """Return where compiled kernels are kept, how many and large they are, and whether others can be added."""
+    from cluster.results.writing import check_writable
+    from plb.compiler.cache import SUFFIX, cache_directory
+
+    folder = cache_directory()
+    if folder is None:
+        return "not kept, as there is no home directory; set PLB_CACHE_DIR"
+    sizes = [file.stat().st_size for file in folder.glob(f"*{SUFFIX}")]
+    try:
+        check_writable(folder)
+        state = "writable" if sizes else "writable; plb warmup compiles ahead"
+    except OSError as error:
+        state = f"not writable ({error.strerror}): each process compiles again; set PLB_CACHE_DIR"
+    return f"{folder}: {len(sizes):,} kernels, {sum(sizes) / MEGABYTE:.0f} MB, {state}"
+
+
+def _system() -> Iterator[tuple[str, str]]:
+    """Yield what commands depend on beside packages: name and state."""
+    import platform
+
+    import plb
+    from cluster.runs.pool import cores
+
+    yield "plb", f"{plb.__version__}, in {Path(plb.__file__).parents[1]}"
+    yield "Python", f"{platform.python_version()}, {platform.platform()}"
+    yield "cores", str(cores())
+    yield "compiled kernels", kernels()
+
+
+def _extras() -> Iterator[tuple[str, str]]:
+    """Yield each extra, and whether it is installed."""
+    from cluster.results.writing import versions
+    from plb.errors import EXTRAS, project_of
+
+    for extra, packages in EXTRAS.items():
+        installed = versions(*map(project_of, packages))
+        missing = [package for package in packages if installed[project_of(package)] == ABSENT]
+        yield f"extra {extra}", f"missing; pip install {shlex.join(missing)}" if missing else "installed"
