@@ -126,7 +126,7 @@ class PhaseState:
         *,
         waits_for_upgrade: bool = False,
     ) -> None:
-        """Begin with all replicas on their nodes; `budget` is of each phase."""
+        """Begin with all replicas on their nodes; `budget`: of each phase; `waits_for_upgrade`: it does not balance."""
         self.state, self.problem = state, problem
         self._waits_for_upgrade = waits_for_upgrade
         self.budget, self._of_placement_and_repair = budget, attrs.evolve(budget, temperature=None)
