@@ -9,11 +9,10 @@ from pathlib import Path
 
 import polars as pl
 from matplotlib.figure import Figure
-from typer.testing import CliRunner
 
-from cluster.cli.app import app
 from cluster.plots.base import plot_violations
 from cluster.plots.moves import domain_moves, plot_domain_moves
+from cluster.results.notebook import simulate
 from cluster.results.reading import read_results
 from cluster.results.summary_tables import compare
 
@@ -58,5 +57,5 @@ else:
     with tempfile.TemporaryDirectory() as scratch:
         scenario = Path(scratch) / "small.toml"
         scenario.write_text(SCENARIO)
-        CliRunner().invoke(app, ["simulate", str(scenario), "--out", f"{scratch}/results"])
+        simulate(scenario, f"{scratch}/results")
         draw(Path(scratch) / "results")

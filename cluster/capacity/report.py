@@ -11,7 +11,7 @@ import numpy as np
 from rich.table import Table
 
 from cluster.capacity.question import Question, Searched
-from cluster.plots.base import DAY, coloured, new_axes, save_figure, use_open_axes
+from cluster.plots.base import DAY, GREY, new_axes, save_figure, styled, use_open_axes
 from cluster.results.intervals import Interval, half_width
 from cluster.scenario.scenario import Scenario
 from cluster.tables import new_table
@@ -359,19 +359,20 @@ def plot_capacity(ax: Axes, question: Question, answers: Sequence[Answer]) -> No
     """
     from matplotlib.ticker import MaxNLocator
 
-    for answer, colour in coloured(answers):
+    for answer, style in styled(answers):
         points = sorted((tried for tried in answer.points if tried.mean is not None), key=lambda tried: tried.value)
         values, means = [tried.value for tried in points], [tried.mean or 0.0 for tried in points]
         widths = [tried.half_width or 0.0 for tried in points]
         label = "" if answer.found is None else f" ({answer.found:g})"
         below = [min(width, mean) for width, mean in zip(widths, means, strict=True)]
-        ax.plot(values, means, color=colour, linewidth=1.4, label=f"{answer.policy}{label}")
+        colour = style["color"]
+        ax.plot(values, means, linewidth=1.4, label=f"{answer.policy}{label}", **style)
         ax.errorbar(values, means, yerr=[below, widths], color=colour, fmt="none", elinewidth=1.0, capsize=4, alpha=0.5)
         for tried, mean in zip(points, means, strict=True):
             face, size = colour if tried.suffices else "white", 10 if tried.value == answer.found else 5
             ax.plot(tried.value, mean, "o", color=colour, markerfacecolor=face, markersize=size, zorder=3)
     limit = question.violations
-    ax.axhline(limit, color="#4a4a4a", linestyle="--", linewidth=1.0, label=f"limit {limit:g}")
+    ax.axhline(limit, color=GREY, linestyle="--", linewidth=1.0, label=f"limit {limit:g}")
     most = max((point.mean or 0.0 for answer in answers for point in answer.points), default=0.0)
     linear = max(limit, LINEAR_BELOW)
     if most > LOGARITHMIC_FROM * linear:

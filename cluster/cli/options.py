@@ -7,6 +7,8 @@ from typing import Annotated, TypeAlias
 
 from typer import Argument, Option
 
+from cluster.plots.formats import PlotFormat
+
 ScenarioFile: TypeAlias = Annotated[Path, Argument(help="The scenario, a TOML file.")]
 RunSeed: TypeAlias = Annotated[int | None, Option(help="Seed. Default: as in the scenario.")]
 RunDays: TypeAlias = Annotated[float | None, Option(help="Simulated days. Default: as in the scenario.")]
@@ -25,4 +27,8 @@ Scheduler: TypeAlias = Annotated[
 Restart: TypeAlias = Annotated[bool, Option("--restart", help="Repeat the finished runs in the directory.")]
 Json: TypeAlias = Annotated[Path | None, Option(help="Write the figures to this file.")]
 StudyFolder: TypeAlias = Annotated[Path | None, Option(help="Directory of the results. Default: results/study-NAME.")]
+PlotsFormat: TypeAlias = Annotated[
+    PlotFormat,
+    Option("--format", help="Format of the plots. PDF and SVG have the width of a column or page of a paper."),
+]
 Quiet: TypeAlias = Annotated[bool, Option("--quiet", help="Print errors only.")]

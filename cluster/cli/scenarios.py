@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from cluster.cli.options import Jobs, Json, Quiet, RunDays, RunSeed, ScenarioFile, Traces
+from cluster.cli.options import Jobs, Json, PlotsFormat, Quiet, RunDays, RunSeed, ScenarioFile, Traces
 from cluster.console import clear_errors, messages, output, progress
+from cluster.plots.formats import PlotFormat, plots_as
 
 if TYPE_CHECKING:
     from cluster.capacity.running import CapacitySearch
@@ -39,6 +40,7 @@ def simulate_command(
         str | None,
         Option(help="Service whose engines place the tenants: tcp://HOST:PORT or unix:///PATH of plb serve --lines."),
     ] = None,
+    plot_format: PlotsFormat = PlotFormat.PNG,
     quiet: Quiet = False,
 ) -> None:
     """Run a scenario under its policies, and compare them.
@@ -66,7 +68,8 @@ def simulate_command(
     runs, interrupted = _run(experiment, results, jobs, quiet)
     has_begun = any(run.totals["simulated_seconds"] for run in runs)
     if has_begun:
-        _close(run_scenario, experiment, runs, folder, json, quiet=quiet)
+        with plots_as(plot_format):
+            _close(run_scenario, experiment, runs, folder, json, quiet=quiet)
     if interrupted:
         where = "the results so far are in" if has_begun else "there are no results yet; see"
         raise KeyboardInterrupt(f"{where} {folder}")
@@ -304,6 +307,7 @@ def capacity_command(
     ] = False,
     jobs: Jobs = None,
     json: Json = None,
+    plot_format: PlotsFormat = PlotFormat.PNG,
     quiet: Quiet = False,
 ) -> None:
     """Find the number of nodes for a number of violations a day, or the highest density.
@@ -327,7 +331,8 @@ def capacity_command(
     check_outputs([scenario, *inputs_of(subject.scenario)], [], json)
     search = CapacitySearch(subject, question, folder, jobs=jobs, force=force, console=console, each_repeat=each_repeat)
     try:
-        search.run()
+        with plots_as(plot_format):
+            search.run()
     except KeyboardInterrupt:
         _show(search, None, quiet=quiet)
         raise KeyboardInterrupt(f"the same command continues from {folder}") from None

@@ -11,20 +11,24 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 from typer import Option
 
-from cluster.cli.options import Jobs, Json, Quiet, Regions, Restart, Scheduler, Seed, StudyFolder
+from cluster.cli.options import Jobs, Json, PlotsFormat, Quiet, Regions, Restart, Scheduler, Seed, StudyFolder
 from cluster.console import FAILED, clear_errors, output
+from cluster.plots.formats import PlotFormat, plots_as
 
 if TYPE_CHECKING:
     from cluster.studies.runner import OutputDirectory, Study
 
 
-def run_and_print(study: Study, directory: OutputDirectory, json: Path | None, *, caption: str = "") -> None:
+def run_and_print(
+    study: Study, directory: OutputDirectory, json: Path | None, plot_format: PlotFormat, *, caption: str = ""
+) -> None:
     """Run a study, print its caption and tables and write its figures; end with exit code 1 if a run failed."""
     from cluster.results.writing import write_json
     from cluster.studies.runner import FAILURES, run_study, stamped_as
     from plb.phrasing import counted
 
-    report = run_study(study, directory)
+    with plots_as(plot_format):
+        report = run_study(study, directory)
     console = output(quiet=directory.quiet)
     if caption:
         console.print(caption, soft_wrap=True)
@@ -139,6 +143,7 @@ def clusters_command(
     scheduler: Scheduler = None,
     restart: Restart = False,
     json: Json = None,
+    plot_format: PlotsFormat = PlotFormat.PNG,
     quiet: Quiet = False,
 ) -> None:
     """Run a study of simulated clusters, and print its figures beside the figures of König et al., PVLDB 2022.
@@ -174,7 +179,7 @@ def clusters_command(
         first_hours=first_hours,
         seed=seed,
     )
-    run_and_print(STUDIES[study](request), request.output, json)
+    run_and_print(STUDIES[study](request), request.output, json, plot_format)
 
 
 @clear_errors
@@ -206,6 +211,7 @@ def gaussian_command(
     scheduler: Scheduler = None,
     restart: Restart = False,
     json: Json = None,
+    plot_format: PlotsFormat = PlotFormat.PNG,
     quiet: Quiet = False,
 ) -> None:
     """Repeat the experiments of Janus and Rzadca, SoCC 2017: Gaussian percentiles of the load of a machine.
@@ -235,7 +241,7 @@ def gaussian_command(
     output = OutputDirectory(out or Path("results") / "study-gaussian", jobs, scheduler, restart, quiet)
     units = [f"{c:g} {metric.unit} of {metric.name}" for c, metric in zip(study.capacity, trace.resources, strict=True)]
     caption = f"{trace.tasks:,} tasks in the trace, {trace.left_out:,} left out; capacity: {', '.join(units)}"
-    run_and_print(study, output, json, caption=caption)
+    run_and_print(study, output, json, plot_format, caption=caption)
 
 
 @clear_errors
@@ -251,6 +257,7 @@ def peaks_command(
     scheduler: Scheduler = None,
     restart: Restart = False,
     json: Json = None,
+    plot_format: PlotsFormat = PlotFormat.PNG,
     quiet: Quiet = False,
 ) -> None:
     """Repeat the experiments of Bashir et al., EuroSys 2021: savings and violations with peak predictors.
@@ -270,7 +277,7 @@ def peaks_command(
         study = PeakStudy.of_traces(traces, seed)
     else:
         study = PeakStudy.of_regions(base_of_regions(region or ()).workloads, quick=quick, seed=seed)
-    run_and_print(study, output, json)
+    run_and_print(study, output, json, plot_format)
 
 
 @clear_errors
@@ -319,6 +326,7 @@ def provisioning_command(
     scheduler: Scheduler = None,
     restart: Restart = False,
     json: Json = None,
+    plot_format: PlotsFormat = PlotFormat.PNG,
     quiet: Quiet = False,
 ) -> None:
     """Repeat the experiments of Mommessin et al., 2022: nodes for applications with replicas and limits between them.
@@ -354,7 +362,7 @@ def provisioning_command(
         if source is not None:
             base_of(str(source.resolve()))
     output = OutputDirectory(out or Path("results") / "study-provisioning", jobs, scheduler, restart, quiet)
-    run_and_print(study, output, json)
+    run_and_print(study, output, json, plot_format)
 
 
 study_app = typer.Typer(

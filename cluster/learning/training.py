@@ -12,7 +12,7 @@ import numpy as np
 
 from cluster.learning.config import LearningConfig
 from cluster.learning.job_sources import Jobs, SourceOf
-from cluster.plots.base import coloured, new_figure, save_figure, use_open_axes
+from cluster.plots.base import new_figure, save_figure, styled, use_open_axes
 from cluster.results.writing import check_free, json_object, versions, write_json
 from cluster.runs.code_digest import code_digest, with_versions
 from cluster.runs.pool import Map
@@ -150,14 +150,14 @@ def write_curves(path: Path, checkpoints: Mapping[str, Checkpoint]) -> None:
 def plot_curve(ax: Axes, curves: Mapping[str, Sequence[CurveRow]]) -> None:
     """Draw the mean reward of each iteration, the range of its trajectories, and a mean over ten; a colour a stage."""
     iterations_before = 0
-    for (stage, curve), colour in coloured(curves.items()):
+    for (stage, curve), style in styled(curves.items()):
         iterations = iterations_before + np.arange(1, len(curve) + 1)
         reward, low, high = np.array([(row.reward, row.lowest, row.highest) for row in curve]).T
-        ax.fill_between(iterations, low, high, color=colour, alpha=0.12, linewidth=0)
-        ax.plot(iterations, reward, color=colour, linewidth=0.7, alpha=0.6)
+        ax.fill_between(iterations, low, high, color=style["color"], alpha=0.12, linewidth=0)
+        ax.plot(iterations, reward, color=style["color"], linewidth=0.7, alpha=0.6)
         window = min(10, len(curve))
         smooth = np.convolve(reward, np.ones(window) / window, mode="valid")
-        ax.plot(iterations[window - 1 :], smooth, color=colour, linewidth=1.8, label=stage)
+        ax.plot(iterations[window - 1 :], smooth, linewidth=1.8, label=stage, **style)
         iterations_before += len(curve)
     ax.set(xlabel="iteration", ylabel="reward of a job sequence")
     ax.legend(frameon=False, loc="lower right")

@@ -1,4 +1,4 @@
-"""The plot of violations over time, and common parts of all plots: colours, short names and files.
+"""The plot of violations over time, and common parts of all plots: colours, line styles, names, axes and files.
 
 Plots draw into a given `ax` and can be used alone. They use data frames of
 `cluster.results.reading.Results.table`.
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 import polars as pl
 
+from cluster.plots.formats import DATES, current_format, size_of
 from plb.array_types import Float
 from workloads.writing import in_one_piece
 
@@ -23,9 +24,18 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 DAY = 86400.0
-COLOURS = ("#b5483a", "#2f6f9f", "#6a8f3c", "#8a5fa8", "#c58a2c", "#4a4a4a", "#3aa6a0")
+COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#4a4a4a", "#56b4e9")
+"""The colours of Okabe and Ito, which colour-blind people tell apart, without yellow, which is pale on white."""
+LINE_STYLES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
+"""Line styles; as many lines as these and the colours have combinations differ."""
+GREY = COLOURS[5]
+"""Colour of limits, axes and remarks."""
 DOTS_PER_INCH = 130
-LEGEND: Mapping[str, Any] = {"frameon": False, "loc": "best", "fontsize": 8, "title_fontsize": 8}
+POINTS_PER_INCH = 72.0
+TWO_DECADES = 100.0
+"""Range up to which a logarithmic axis has further numbers than powers of ten."""
+LABEL_POINTS = 9.5
+"""Least distance between the names of two lines."""
 MOST_LETTERS = 28
 """Length of a name at an axis."""
 T = TypeVar("T")
@@ -34,6 +44,12 @@ T = TypeVar("T")
 def coloured(lines: Iterable[T]) -> Iterator[tuple[T, str]]:
     """Yield each line, or other item, with its colour; colours repeat if there are more lines."""
     return zip(lines, cycle(COLOURS), strict=False)
+
+
+def styled(lines: Iterable[T]) -> Iterator[tuple[T, dict[str, Any]]]:
+    """Yield each line with its colour and its line style, as arguments of Matplotlib."""
+    for (line, colour), style in zip(coloured(lines), cycle(LINE_STYLES), strict=False):
+        yield line, {"color": colour, "linestyle": style}
 
 
 def shortened(names: Iterable[str]) -> list[str]:
@@ -46,10 +62,10 @@ def plot_violations(
 ) -> None:
     """Draw the cumulative number of avoidable violations over time, a line a policy; mean and range over repeats.
 
-    For a policy with unavoidable violations, a dashed line adds them.
+    For a policy with unavoidable violations, a thin line shows all.
 
     A line ends with the longest run of its policy. After the end of a run, the line is the mean of the others, so that
-    it may decrease. The legend has the means of all runs at their ends.
+    it may decrease. The names of the lines have the means of all runs at their ends.
 
     Parameters
     ----------
@@ -64,16 +80,15 @@ def plot_violations(
     """
     violations = violations_of(shortages)
     avoidable = violations.filter(pl.col("avoidable"))
-    totals = {}
-    for policy, colour in coloured(policies):
+    lines = _draw_counts(ax, avoidable, policies, lengths, days)
+    for policy, style in styled(policies):
         policy_violations = violations.filter(policy=policy)
         if len(policy_violations) > len(avoidable.filter(policy=policy)):
-            times, counts, totals[policy] = _counts_of(policy_violations, lengths[policy], days)
-            ax.step(times, np.nanmean(counts, axis=0), where="post", color=colour, linewidth=1.2, linestyle="--")
-    line_of_policy = plot_counts(ax, avoidable, policies, lengths, days)
+            times, counts, total = _counts_of(policy_violations, lengths[policy], days)
+            name = f"{policy}, all {total:.3g}"
+            (lines[name],) = ax.step(times, np.nanmean(counts, axis=0), where="post", linewidth=0.8, **style)
     ax.set_ylabel("violations so far")
-    if totals:
-        _name_all(ax, line_of_policy, totals)
+    _finish_counts(ax, lines, days)
 
 
 def violations_of(shortages: pl.DataFrame) -> pl.DataFrame:
@@ -84,48 +99,87 @@ def violations_of(shortages: pl.DataFrame) -> pl.DataFrame:
     return metric_violations.agg(pl.col("avoidable").all()).sort("policy", "repeat", "time_s", "node")
 
 
-def _name_all(ax: Axes, lines: Mapping[str, Line2D], totals: Mapping[str, float]) -> None:
-    """Add the dashed lines to the legend, and the mean of all violations to each name.
-
-    `lines`: the line of avoidable violations of each policy; `totals`: mean of all violations, of the policies with a
-    dashed line.
-    """
-    from matplotlib.lines import Line2D
-
-    names = {policy: str(line.get_label()) for policy, line in lines.items()}
-    names |= {policy: f"{names[policy].removesuffix(')')} of {total:.3g})" for policy, total in totals.items()}
-    handles = [*lines.values(), Line2D([], [], color=COLOURS[5], linewidth=1.2, linestyle="--")]
-    labels = [*names.values(), "with unavoidable ones"]
-    ax.legend(handles, labels, title="policy (avoidable of all)", **LEGEND)
-
-
 def plot_counts(
     ax: Axes, events: pl.DataFrame, policies: Sequence[str], lengths: Mapping[str, Mapping[int, float]], days: float
-) -> dict[str, Line2D]:
-    """Draw the cumulative number of events over time, as `plot_violations` does, and return the line of each policy.
+) -> None:
+    """Draw the cumulative number of events over time, as `plot_violations` does.
 
     Parameters
     ----------
     events
         A row an event, with ``policy``, ``repeat`` and ``time_s``.
     """
-    from matplotlib.ticker import MaxNLocator
+    _finish_counts(ax, _draw_counts(ax, events, policies, lengths, days), days)
 
+
+def _draw_counts(
+    ax: Axes, events: pl.DataFrame, policies: Sequence[str], lengths: Mapping[str, Mapping[int, float]], days: float
+) -> dict[str, Line2D]:
+    """Draw the lines and bands of `plot_counts`, and return the lines by name."""
     lines = {}
-    for policy, colour in coloured(policies):
+    for policy, style in styled(policies):
         times, counts, mean_total = _counts_of(events.filter(pl.col("policy") == policy), lengths[policy], days)
-        label, mean_counts = f"{policy} ({mean_total:.3g})", np.nanmean(counts, axis=0)
-        (lines[policy],) = ax.step(times, mean_counts, where="post", color=colour, linewidth=1.8, label=label)
+        mean_counts = np.nanmean(counts, axis=0)
+        (lines[f"{policy} {mean_total:.3g}"],) = ax.step(times, mean_counts, where="post", linewidth=1.8, **style)
         if len(counts) > 1:
             low, high = np.nanmin(counts, axis=0), np.nanmax(counts, axis=0)
-            ax.fill_between(times, low, high, step="post", color=colour, alpha=0.15)
+            ax.fill_between(times, low, high, step="post", color=style["color"], alpha=0.12, linewidth=0)
+    repeats = max(map(len, lengths.values()), default=0)
+    if repeats > 1:
+        remark = f"lines: means of {repeats} repeats\nbands: their least to their most"
+        ax.text(0.02, 0.98, remark, transform=ax.transAxes, va="top", fontsize="x-small", color=GREY)
+    return lines
+
+
+def _finish_counts(ax: Axes, lines: Mapping[str, Line2D], days: float) -> None:
+    """Set the axes of counts over time, and name the lines."""
+    from matplotlib.ticker import MaxNLocator
+
     ax.set(xlabel="simulated time (days)", xlim=(0.0, days))
     ax.set_ylim(bottom=0.0, top=max(1.0, ax.get_ylim()[1]))
     ax.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True))
-    drawn_lines = list(lines.values())  # found by itself, a legend leaves out labels that begin with _
-    ax.legend(drawn_lines, [str(line.get_label()) for line in drawn_lines], title="policy (total)", **LEGEND)
     use_open_axes(ax)
-    return lines
+    label_lines(ax, lines)
+
+
+def label_lines(ax: Axes, lines: Mapping[str, Line2D]) -> None:
+    """Write the name of each line at its end, in its colour, on the right of axes with final limits.
+
+    Names of lines that end near each other stand one above the other.
+    """
+    figure: Any = ax.figure
+    height = ax.get_position().height * figure.get_figheight() * POINTS_PER_INCH
+    low, high = ax.get_ylim()
+    ends = {name: float(np.asarray(line.get_ydata())[-1]) for name, line in lines.items()}
+    places = {name: (end - low) / (high - low) * height for name, end in ends.items()}
+    least = -np.inf
+    for name in sorted(places, key=places.__getitem__):
+        place = max(places[name], least)
+        least = place + LABEL_POINTS
+        ax.annotate(
+            name,
+            (1.0, ends[name]),
+            xytext=(4.0, place - places[name]),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            va="center",
+            fontsize="small",
+            color=lines[name].get_color(),
+            parse_math=False,
+            annotation_clip=False,
+        )
+
+
+def use_log_axis(ax: Axes, name: Literal["x", "y"]) -> None:
+    """Make an axis logarithmic, with plain numbers at its ticks."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    ax.set(**{f"{name}scale": "log"})
+    axis = ax.xaxis if name == "x" else ax.yaxis
+    low, high = axis.get_view_interval()
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < TWO_DECADES * low else (1.0,)))
+    axis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _counts_of(events: pl.DataFrame, ends: Mapping[int, float], days: float) -> tuple[Float, Float, float]:
@@ -143,10 +197,13 @@ def _counts_of(events: pl.DataFrame, ends: Mapping[int, float], days: float) -> 
 
 
 def new_figure(width: float, height: float, title: str = "") -> Figure:
-    """Return an empty figure of a size in inches, with a title above all axes, in which ``$`` is a letter."""
+    """Return an empty figure of a size in inches, with a title above all axes, in which ``$`` is a letter.
+
+    In the formats of papers it has the width of a column or a page, and less height.
+    """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = Figure(figsize=size_of(width, height), layout="constrained")
     if title:
         figure.suptitle(title, parse_math=False)
     return figure
@@ -178,7 +235,12 @@ def use_open_axes(axes: Axes, grid: Literal["both", "x", "y"] = "both") -> None:
 
 
 def save_figure(figure: Figure, path: Path) -> Path:
-    """Write a figure as PNG, in one piece, and return the path; equal figures give equal bytes."""
+    """Write a figure in one piece, in the format of `plots_as`, and return the path; equal figures give equal bytes.
+
+    `path`: with the suffix ``.png``, which another format replaces.
+    """
+    plot_format = current_format()
+    path = path.with_suffix(f".{plot_format}")
     with in_one_piece(path) as partial:
-        figure.savefig(partial, dpi=DOTS_PER_INCH, format="png", metadata={"Software": None})
+        figure.savefig(partial, dpi=DOTS_PER_INCH, format=plot_format, metadata={DATES[plot_format]: None})
     return path

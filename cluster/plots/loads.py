@@ -86,8 +86,8 @@ def plot_load_map(ax: Axes, node_load: pl.DataFrame, metric: str, threshold: flo
     )
     nodes = sorted(name for name in table.columns if name != "time_s")
     shares = 100.0 * table.select(nodes).to_numpy().T
-    shades = LinearSegmentedColormap.from_list("load", ["#f7f9fb", "#9fc3dc", "#2f6f9f", "#16324a"])
-    colours = shades.with_extremes(over="#d7301f")
+    shades = LinearSegmentedColormap.from_list("load", ["#f7f9fb", "#9fc3dc", "#0072b2", "#16324a"])
+    colours = shades.with_extremes(over="#d55e00")
     times = table["time_s"].to_numpy()
     interval = np.diff(times).min() if len(times) > 1 else times[0]
     columns = _starts(len(times), MOST_COLUMNS)
@@ -98,7 +98,7 @@ def plot_load_map(ax: Axes, node_load: pl.DataFrame, metric: str, threshold: flo
         np.fmax.reduceat(np.fmax.reduceat(shares, columns, axis=1), rows, axis=0),
         cmap=colours,
         vmin=0.0,
-        vmax=np.nextafter(100.0 * threshold, 0.0),  # what is above it is red
+        vmax=np.nextafter(100.0 * threshold, 0.0),  # what is above it is orange
         rasterized=True,
     )
     ax.set(xlabel="simulated time (days)", ylabel="node", xlim=(0.0, days))

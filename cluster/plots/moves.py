@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 import polars as pl
 
-from cluster.plots.base import DAY, coloured, plot_counts, shortened, use_open_axes
+from cluster.plots.base import DAY, coloured, plot_counts, shortened, styled, use_open_axes
 from cluster.simulation.run_tables import CAUSES_OF_MOVES, TERMS, cause_text
 from plb import UnknownNameError
 from plb.array_types import Int
@@ -98,7 +98,7 @@ def plot_domain_moves(ax: Axes, moves: pl.DataFrame, nodes: pl.DataFrame) -> Non
 
     domain_matrix = domain_moves(moves, nodes)
     size, largest_count = len(domain_matrix.domains), max(1, int(domain_matrix.counts.max(initial=0)))
-    shades = LinearSegmentedColormap.from_list("moves", ["#f7f9fb", "#9fc3dc", "#2f6f9f"])
+    shades = LinearSegmentedColormap.from_list("moves", ["#f7f9fb", "#9fc3dc", "#0072b2"])
     ax.imshow(domain_matrix.counts, cmap=shades, vmin=0, vmax=largest_count)
     if size <= MOST_NUMBERED:
         for (row, column), count in np.ndenumerate(domain_matrix.counts):
@@ -121,13 +121,13 @@ def plot_energy(ax: Axes, plans: pl.DataFrame, term: str, policies: Sequence[str
     """
     if term not in TERMS:
         raise UnknownNameError("term", term, TERMS)
-    for policy, colour in coloured(policies):
+    for policy, style in styled(policies):
         policy_plans = plans.filter(pl.col("policy") == policy)
         times, values = (policy_plans["time_s"] / DAY).to_numpy(), policy_plans[f"{term}_after"].to_numpy()
         if term == OF_PLANS:
-            ax.plot(times, values, ".", markersize=3, color=colour, alpha=0.5, label=policy)
+            ax.plot(times, values, ".", markersize=3, color=style["color"], alpha=0.5, label=policy)
         else:
-            ax.step(times, values, where="post", color=colour, linewidth=1.1, alpha=0.85, label=policy)
+            ax.step(times, values, where="post", linewidth=1.1, alpha=0.85, label=policy, **style)
     ax.set(xlabel="simulated time (days)", ylabel=term.replace("_", " "), xlim=(0.0, days))
     ax.legend(frameon=False, loc="best", fontsize=8)
     use_open_axes(ax)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cluster.plots.base import COLOURS, coloured, new_figure, save_figure, use_open_axes
+from cluster.plots.base import COLOURS, GREY, coloured, new_figure, save_figure, styled, use_log_axis, use_open_axes
 from plb.array_types import Float
 from workloads.trace_description import DAY, HOUR, HOURS, TENTHS, TraceDescription
 
@@ -40,7 +40,7 @@ def plot_lifetimes(ax: Axes, trace: TraceDescription) -> None:
         if in_group.any():
             lives = trace.lifetime_hours[in_group]
             _distribution(ax, lives, f"{label} ({len(lives):,})", colour)
-    ax.set_xscale("log")
+    use_log_axis(ax, "x")
     _finish(ax, "lifetimes", "hours", "share of the tenants")
     ax.legend(fontsize=8, framealpha=0.8, edgecolor="none")
 
@@ -74,8 +74,8 @@ def plot_usage(ax: Axes, trace: TraceDescription) -> None:
 def plot_growth(ax: Axes, trace: TraceDescription) -> None:
     """Draw the mean usage by MaxUsage over a tenant's life."""
     middles = (np.arange(TENTHS) + 0.5) * 100.0 / TENTHS
-    for figures, colour in coloured(trace.metrics):
-        ax.plot(middles, figures.life, "o-", markersize=3, color=colour, label=figures.metric.name)
+    for figures, style in styled(trace.metrics):
+        ax.plot(middles, figures.life, marker="o", markersize=3, label=figures.metric.name, **style)
     _finish(ax, "growth", "age (% of the life)", "mean usage / MaxUsage")
     ax.set(xlim=(0.0, 100.0))
     ax.set_ylim(bottom=0.0)
@@ -84,9 +84,9 @@ def plot_growth(ax: Axes, trace: TraceDescription) -> None:
 
 def plot_days(ax: Axes, trace: TraceDescription) -> None:
     """Draw the mean usage by hour of the day."""
-    for figures, colour in coloured(trace.metrics):
-        ax.plot(np.arange(HOURS) + 0.5, figures.daily, "o-", markersize=3, color=colour, label=figures.metric.name)
-    ax.axhline(1.0, color="#4a4a4a", linewidth=0.8)
+    for figures, style in styled(trace.metrics):
+        ax.plot(np.arange(HOURS) + 0.5, figures.daily, marker="o", markersize=3, label=figures.metric.name, **style)
+    ax.axhline(1.0, color=GREY, linewidth=0.8)
     x_label = (
         "hour since creation, modulo a day" if trace.start_hours is None else "hour since the origin, modulo a day"
     )

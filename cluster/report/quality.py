@@ -78,7 +78,7 @@ def violations_blocks(material: Material) -> Sequence[Block]:
     violations_plot = picture(
         lambda ax: plot_violations(ax, shortages, material.policies, material.lengths, material.days),
         "Violations so far: nodes and metering times at which a failover was started because of a shortage."
-        + (" Solid: avoidable ones. Dashed: with the unavoidable ones." if unavoidable else ""),
+        + (" Thick lines: avoidable ones. Thin lines: all." if unavoidable else ""),
         "Cumulative violations over simulated time, a line for each policy; the totals are in the table below.",
         width=7.5,
         height=3.8,
@@ -123,7 +123,7 @@ def load_blocks(material: Material) -> Sequence[Block]:
     blocks: list[Block] = [
         Text(
             f"Load by capacity{material.of_shown}, both ends of moves counted. From "
-            f"{material.results.violation_threshold:.0%} on, a node is in violation; such loads are red in the maps. "
+            f"{material.results.violation_threshold:.0%} on, a node is in violation; such loads are orange in the maps. "
             "White is a node without load. Where meterings or nodes share a cell, it shows the largest load."
         )
     ]
@@ -273,8 +273,9 @@ def _node_events(material: Material) -> list[Block]:
     upgrades = material.results.table("upgrades")
     if not len(events) and not len(upgrades):
         return [Text("No node was down: there were neither faults nor upgrades.")]
-    mean_rows = tuple(tuple(row) for row in outage_rows(material.results.runs, material.policies))
-    blocks: list[Block] = [PageTable("Faults and upgrades, means over repeats.", ("", *material.policies), mean_rows)]
+    mean_rows, zeros = outage_rows(material.results.runs, material.policies)
+    caption = f"Faults and upgrades, means over repeats{'; ' if zeros else ''}{zeros}."
+    blocks: list[Block] = [PageTable(caption, ("", *material.policies), tuple(map(tuple, mean_rows)))]
     rows = tuple(
         (policy, str(repeat + 1), node, cause, "goes down" if goes_down else "comes back", moment(time))
         for policy, repeat, time, node, goes_down, cause in _listed(events, material.policies).iter_rows()

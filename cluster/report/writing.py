@@ -19,8 +19,10 @@ from cluster.report.quality import (
     violations_blocks,
 )
 from cluster.report.sections import domains_blocks, energy_blocks, listed_moves, refusals_blocks, slowest_blocks
+from cluster.results.comparison import compare_results, verdict
 from cluster.results.reading import Results
 from cluster.results.summary_tables import count
+from plb.errors import ConflictError
 from plb.phrasing import counted, listed
 
 SECTIONS: Mapping[str, tuple[str, Callable[[Material], Sequence[Block]]]] = {
@@ -53,6 +55,7 @@ def report_page(results: Results) -> str:
     script = (PAGE / "choose.js").read_text(encoding="utf-8")
     page = environment.get_template("page.html").render(
         results=results,
+        verdict=_verdict(results),
         facts=_facts(material),
         interrupted=_interrupted(material),
         sections=[PageSection(key, heading, tuple(blocks(material))) for key, (heading, blocks) in SECTIONS.items()],
@@ -63,6 +66,14 @@ def report_page(results: Results) -> str:
     )
     # names of directories may be no valid UTF-8, but the page has to be
     return page.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _verdict(results: Results) -> str:
+    """Return the verdict on the finished runs in words."""
+    try:
+        return verdict(compare_results([results]))
+    except ConflictError:
+        return "No run is finished yet, so there is no verdict."
 
 
 def _facts(material: Material) -> list[tuple[str, str]]:

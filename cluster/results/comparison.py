@@ -163,6 +163,39 @@ def _row(
     return Row(str(results[index].folder), policy, len(runs), figures, len(pairs), differences, why_unpaired)
 
 
+def verdict(comparison: ResultsComparison) -> str:
+    """Return in words which policy has the fewest avoidable violations, by how much, and how sure that is."""
+    first, *others = comparison.rows
+    name = (
+        "violations_avoidable"
+        if all("violations_avoidable" in row.figures for row in comparison.rows)
+        else "violations"
+    )
+    words = IN_WORDS.get(name, name)
+    if not any(row.figures[name].mean for row in comparison.rows):
+        return f"No policy had {words}."
+    if not others:
+        return f"{first.policy} had {cell(first.figures[name])} {words} a run. No other policy ran."
+    best = min(others, key=lambda row: row.figures[name].mean)
+    fewer = first.figures[name].mean - best.figures[name].mean
+    if fewer <= 0.0:
+        return f"No policy had fewer {words} than {first.policy}, with {cell(first.figures[name])} a run."
+    percent = f"{100.0 * fewer / first.figures[name].mean:.0f} %"
+    counts = f"{cell(best.figures[name])} against {cell(first.figures[name])} a run"
+    return f"{best.policy} had {percent} fewer {words} than {first.policy}: {counts}. {_certainty(best, name)}"
+
+
+def _certainty(row: Row, name: str) -> str:
+    """Return in words how sure the difference of a figure to the first row is."""
+    if row.pairs < 2:
+        return "That is one run, which says little; --repeats 10 tells how sure it is."
+    difference = row.differences[name]
+    paired = f"In {row.pairs} repeats with equal tenants the difference is {cell(difference, signed=True)}"
+    if difference.sign:
+        return f"{paired}; this 95 % interval excludes 0."
+    return f"{paired}; this 95 % interval includes 0, so the policies may be equal."
+
+
 IN_WORDS = {
     "violations_avoidable": "avoidable violations",
     "violations_unavoidable": "unavoidable violations",

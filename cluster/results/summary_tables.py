@@ -171,8 +171,11 @@ OUTAGES = {
 }
 
 
-def outage_rows(runs: Sequence[RunSummary], policies: Sequence[str]) -> list[list[str]]:
-    """Return rows of text on faults and upgrades: the name of a figure, then its mean over the runs of each policy."""
+def outage_rows(runs: Sequence[RunSummary], policies: Sequence[str]) -> tuple[list[list[str]], str]:
+    """Return rows of text on faults and upgrades: the name of a figure, then its mean over the runs of each policy.
+
+    Rows that are all zero are left out; the returned text names them.
+    """
     totals_by_policy = [[run.totals for run in runs if run.policy == policy] for policy in policies]
     availabilities_by_policy = [
         [run_totals["availability"] for run_totals in policy_totals if run_totals["availability"] is not None]
@@ -206,15 +209,17 @@ def outage_rows(runs: Sequence[RunSummary], policies: Sequence[str]) -> list[lis
             for policy_totals in totals_by_policy
         )
         rows.append([f"moves for {cause_text(cause)}", *map(count, means)])
-    return rows
+    zeros = [heading for heading, *cells in rows if set(cells) == {"0"}]
+    return [row for row in rows if row[0] not in zeros], f"all 0: {', '.join(zeros)}" if zeros else ""
 
 
 def outage_table(runs: Sequence[RunSummary], policies: Sequence[str]) -> Table:
     """Return the effects of faults and upgrades, with a column for each policy."""
-    table = Table("", title="faults and upgrades")
+    rows, zeros = outage_rows(runs, policies)
+    table = Table("", title="faults and upgrades", caption=zeros)
     for policy in policies:
         table.add_column(policy, justify="right", no_wrap=True)
-    for row in outage_rows(runs, policies):
+    for row in rows:
         table.add_row(*row)
     return table
 
@@ -224,15 +229,20 @@ def count(value: float | np.floating) -> str:
     return f"{value:,.{0 if float(value).is_integer() else 1}f}"
 
 
+def violations_figure(results: Results) -> Figure:
+    """Return the plot of violations over time."""
+    lengths = {policy: results.lengths(policy) for policy in results.policies if results.repeats(policy)}
+    figure, ax = new_axes(7.5, 4.2, f"{results.name}: resource violations")
+    plot_violations(ax, results.table("shortages"), list(lengths), lengths, results.days)
+    return figure
+
+
 def save_plots(results: Results) -> list[Path]:
     """Write the plots of a results directory, with the loads of `Results.shown_repeat`; return their paths."""
     from matplotlib import rc_context
 
     with rc_context({"text.parse_math": False}):  # names of policies and metrics are no formulas
-        lengths = {policy: results.lengths(policy) for policy in results.policies if results.repeats(policy)}
-        figure, ax = new_axes(7.5, 4.2, f"{results.name}: resource violations")
-        plot_violations(ax, results.table("shortages"), list(lengths), lengths, results.days)
-        paths = [save_figure(figure, results.folder / "violations.png")]
+        paths = [save_figure(violations_figure(results), results.folder / "violations.png")]
         load = results.table("node_load", repeat=results.shown_repeat).filter(pl.col("share").is_not_null())
         if len(load):
             paths.append(save_figure(_bands(results, load), results.folder / "load.png"))
@@ -278,5 +288,5 @@ def _maps(results: Results, load: pl.DataFrame) -> Figure:
         ax.label_outer()
         ax.set_title(f"{metric}, {policy}", fontsize=10)
     bar = figure.colorbar(mesh, ax=list(axes.values()), extend="max", shrink=0.8)
-    bar.set_label(f"load (% of capacity; red: at least the threshold of {threshold:.0%})")
+    bar.set_label(f"load (% of capacity; orange: at least the threshold of {threshold:.0%})")
     return figure

@@ -26,6 +26,7 @@ from typing import Any
 import attrs
 
 from cluster.errors import ResultsExistError
+from cluster.plots.formats import PlotFormat
 from cluster.scenario.digests import code_of_tenants_in, digest_of
 from cluster.scenario.scenario import Scenario
 from cluster.simulation.recorder import RunResult
@@ -37,7 +38,7 @@ from workloads.writing import STANDARD_OUTPUT, in_one_piece, write_parquet
 LEAST_FREE = 1 << 16
 """Minimum free space of a disk in bytes."""
 SUMMARY, TIMINGS, COLUMNS, RUNS, REPORT = "summary.json", "timings.json", "columns.json", "runs", "report.html"
-PLOTS = ("violations.png", "load.png", "load_map.png")
+PLOTS = tuple(f"{name}.{suffix}" for name in ("violations", "load", "load_map") for suffix in PlotFormat)
 """Files that `cluster.results.summary_tables` writes."""
 PACKAGES = ("attrs", "cattrs", "numba", "numpy", "polars", "scipy", "simpy")
 

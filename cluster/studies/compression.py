@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from rich.table import Table
 
-from cluster.plots.base import coloured, new_axes, use_open_axes
+from cluster.plots.base import GREY, coloured, new_axes, use_open_axes
 from cluster.runs.sweep import Task
 from cluster.scenario.scenario_file import scenario_from
 from cluster.scenario.workload_sections import Workload
@@ -103,7 +103,7 @@ def plot_effects(ax: Axes, effects: Sequence[Effect]) -> None:
     for workload, colour in coloured(dict.fromkeys(effect.workload for effect in effects)):
         points = [(effect.full, effect.compressed) for effect in effects if effect.workload == workload]
         ax.plot(*zip(*points, strict=True), "o", markersize=4, alpha=0.8, color=colour, label=workload)
-    ax.axline((0.0, 0.0), slope=1.0, color="#4a4a4a", linewidth=0.8)
+    ax.axline((0.0, 0.0), slope=1.0, color=GREY, linewidth=0.8)
     ax.set(xlabel="probability by full traces", ylabel="probability by demand models")
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
     ax.legend(frameon=False, loc="upper left")

@@ -11,7 +11,16 @@ import attrs
 import numpy as np
 from rich.table import Table
 
-from cluster.plots.base import COLOURS, coloured, draw_legend_below, new_axes, new_figure, new_panels, use_open_axes
+from cluster.plots.base import (
+    COLOURS,
+    GREY,
+    coloured,
+    draw_legend_below,
+    new_axes,
+    new_figure,
+    new_panels,
+    use_open_axes,
+)
 from cluster.results.intervals import Interval, jackknife_half_width
 from cluster.studies.base import NOTHING, Arm
 from cluster.studies.design import SimulatedStudy, StudySetting, alike
@@ -389,7 +398,7 @@ def plot_ratios(ax: Axes, table: ClaimTable) -> None:
         ax.plot(
             table.columns[heading][is_defined] / below[is_defined], rows[is_defined], "o", color=colour, label=label
         )
-    ax.axvline(1.0, color="#4a4a4a", linewidth=0.8)
+    ax.axvline(1.0, color=GREY, linewidth=0.8)
     ax.set_yticks(rows, [f"{setting.workload}; {setting.tenants}" for setting in table.settings])
     ax.set(xlabel="ratio of violations", ylim=(-0.7, len(rows) - 0.3))
     ax.set_xlim(left=0.0)

@@ -15,7 +15,7 @@ import attrs
 import numpy as np
 from rich.table import Table
 
-from cluster.plots.base import COLOURS, coloured, draw_legend_below, new_figure, new_panels, use_open_axes
+from cluster.plots.base import GREY, draw_legend_below, new_figure, new_panels, styled, use_open_axes
 from cluster.results.intervals import RESAMPLES, bootstrap_ends
 from cluster.tables import new_table
 from plb.array_types import Bool, Float, Int
@@ -269,24 +269,24 @@ def _table_of_scores(title: str, scored: Sequence[tuple[Scored, Scores]]) -> Tab
 
 def plot_reliability(ax: Axes, scored: Sequence[Scored]) -> None:
     """Draw the share of violations over the mean probability of each bin, with intervals; a line for each estimator."""
-    for index, (estimator, colour) in enumerate(coloured(scored)):
-        scores, style = estimator.scores, "o-" if index < len(COLOURS) else "s:"  # colours repeat
+    for estimator, style in styled(scored):
+        scores = estimator.scores
         filled_bins = np.flatnonzero(scores.samples)
         shares = np.array([scores.observed[index].value for index in filled_bins], np.float64)
         ax.plot(
             scores.predicted[filled_bins],
             shares,
-            style,
-            color=colour,
+            marker="o",
             linewidth=1.2,
             markersize=3.5,
             label=estimator.label,
+            **style,
         )
         for bin_ in filled_bins.tolist():
             low, high = scores.observed[bin_].low, scores.observed[bin_].high
             if low is not None and high is not None:
-                ax.vlines(scores.predicted[bin_], low, high, color=colour, linewidth=0.9, alpha=0.6)
-    ax.axline((0.0, 0.0), slope=1.0, color="#4a4a4a", linewidth=0.8, linestyle="--")
+                ax.vlines(scores.predicted[bin_], low, high, color=style["color"], linewidth=0.9, alpha=0.6)
+    ax.axline((0.0, 0.0), slope=1.0, color=GREY, linewidth=0.8, linestyle="--")
     ax.set(xlabel="predicted probability of a violation", ylabel="observed share of violations")
     ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), aspect="equal")
     use_open_axes(ax)

@@ -146,7 +146,7 @@ REPORT = (ROOT / "docs" / "report.md").read_text()
 def test_the_guide_names_every_section():
     """They have the order of the page, and the moves are the last."""
     rows = re.findall(r"^\| ([A-Z][^|]*?) \|", REPORT, re.MULTILINE)
-    assert rows[:-1] == [heading for heading, _ in SECTIONS.values()]
+    assert rows[:-2] == [heading for heading, _ in SECTIONS.values()]
 
 
 def test_the_guide_states_the_limits():

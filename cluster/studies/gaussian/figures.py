@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from rich.table import Table
 
-from cluster.plots.base import COLOURS, new_axes, new_figure, use_open_axes
+from cluster.plots.base import COLOURS, GREY, new_axes, new_figure, use_log_axis, use_open_axes
 from cluster.studies.figures import Claim, Ratio, figures_of, ratios_as_json, table_of_claims
 from cluster.studies.gaussian.packings import BY_CAPACITY, CANTELLI, GPAS, MEANS, MEANS_AND_GPAS
 from cluster.tables import new_table
@@ -350,7 +350,7 @@ def figure_6(totals: pl.DataFrame) -> Figure:
             if sizes:
                 ax.violinplot([groups[size] for size in sizes], showmedians=True, showextrema=True)
             ax.set_xticks(np.arange(1, len(sizes) + 1), sizes)
-            ax.axhline(0.0, color="#4a4a4a", linewidth=0.8)
+            ax.axhline(0.0, color=GREY, linewidth=0.8)
             ax.set(title=f"{resource}: percentile {name[1:]}", xlabel="tasks")
             ax.grid(axis="y", alpha=0.25)
     return figure
@@ -373,8 +373,9 @@ def figure_8(packings: pl.DataFrame) -> Figure:
         for test in family_rows["test"].unique(maintain_order=True):
             dots = family_rows.filter(pl.col("test") == test)
             ax.plot(dots["m"], dots["q"], marker, markersize=4, alpha=0.6, label=test)
-    ax.set(xlabel="m", ylabel="q", yscale="log")
+    ax.set(xlabel="m", ylabel="q")
     if ax.lines:  # nothing was ever overloaded, else
+        use_log_axis(ax, "y")
         ax.legend(frameon=False, fontsize=8, loc="upper right", ncols=2)
     ax.grid(alpha=0.25)
     return figure
@@ -388,7 +389,7 @@ def figure_9(packings: pl.DataFrame) -> Figure:
     }
     figure, ax = new_axes(5.0, 4.0, "relative error of GPA; clairvoyance, capacity 1")
     boxes(ax, errors)
-    ax.axhline(0.0, color="#4a4a4a", linewidth=0.8)
+    ax.axhline(0.0, color=GREY, linewidth=0.8)
     ax.set(xlabel="requested frequency of overload ρ", ylabel="(q - ρ) / ρ")
     return figure
 
@@ -439,7 +440,7 @@ def figure_13(packings: pl.DataFrame) -> Figure:
     """Return a plot of the relative decrease of overload by rebalancing."""
     figure, ax = new_axes(8.0, 4.0, "relative decrease of overload by rebalancing; capacity 1")
     boxes(ax, _by_test(rebalancing(packings), "gain"))
-    ax.axhline(0.0, color="#4a4a4a", linewidth=0.8)
+    ax.axhline(0.0, color=GREY, linewidth=0.8)
     ax.tick_params(axis="x", rotation=45)
     ax.set(ylabel="(q off - q on) / q off")
     return figure

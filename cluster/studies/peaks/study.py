@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 from rich.table import Table
 
-from cluster.plots.base import coloured, new_figure, new_panels, use_open_axes
+from cluster.plots.base import new_figure, new_panels, styled, use_open_axes
 from cluster.runs.sweep import Task
 from cluster.scenario.digests import code_of_tenants_in, digest_of_files
 from cluster.studies.design import digest
@@ -198,8 +198,8 @@ def figure_of_panels(panels: Sequence[Panel]) -> Figure:
 
 def plot_panel(ax: Axes, panel: Panel) -> None:
     """Draw the cumulative distributions of a panel."""
-    for (label, values), colour in coloured(panel.curves.items()):
-        ax.plot(values, QUANTILES, color=colour, linewidth=1.6, label=label)
+    for (label, values), style in styled(panel.curves.items()):
+        ax.plot(values, QUANTILES, linewidth=1.6, label=label, **style)
     ax.set(xlabel=panel.axis, ylabel="cumulative share", title=f"({panel.letter})" if panel.letter else "")
     ax.set_ylim(0.0, 1.02)
     if panel.curves:

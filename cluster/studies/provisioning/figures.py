@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from rich.table import Table
 
-from cluster.plots.base import COLOURS, new_axes, new_figure
+from cluster.plots.base import COLOURS, new_axes, new_figure, styled, use_log_axis
 from cluster.results.intervals import half_width
 from cluster.studies.figures import Ratio, figures_of
 from cluster.studies.provisioning.design import (
@@ -324,7 +324,8 @@ def trade_off(groups: Sequence[GroupMeans], published: PublishedMeans) -> Figure
         if complete_means and is_leading:
             paper_mean = average(complete_means)
             ax.plot([paper_mean.seconds], [paper_mean.deviation], marker, fillstyle="none", **style)
-    ax.set(xscale="log", xlabel="seconds (pale: by the paper's text, else by the released programs' rules)")
+    use_log_axis(ax, "x")
+    ax.set(xlabel="seconds (pale: by the paper's text, else by the released programs' rules)")
     ax.set(ylabel=MEASURES[0][0])
     ax.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     ax.grid(alpha=0.25)
@@ -367,16 +368,15 @@ def _lines(
 
     ordered = sorted(groups, key=position)
     positions = [position(group) for group in ordered]
-    for index, arm in enumerate(shown_arms):
+    for index, (arm, style) in enumerate(styled(shown_arms)):
         values = [getattr(group.means[arm], measure) for group in ordered]
         ax.plot(
             positions,
             values,
             marker=MARKERS[index % len(MARKERS)],
-            color=COLOURS[index % len(COLOURS)],
-            linestyle="-" if index < len(COLOURS) else "--",
             linewidth=1.2,
             markersize=5,
             label=arm.algorithm,
+            **style,
         )
     ax.set_xticks(positions, [f"{value:g}" for value in positions])

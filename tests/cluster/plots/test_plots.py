@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from itertools import combinations, pairwise
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -10,10 +12,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.text import Annotation
 
-from cluster.plots.base import COLOURS, DAY, plot_counts, plot_violations
+from cluster.plots.base import (
+    COLOURS,
+    DAY,
+    LINE_STYLES,
+    new_axes,
+    plot_counts,
+    plot_violations,
+    save_figure,
+    styled,
+    use_log_axis,
+)
+from cluster.plots.formats import COLUMN_INCHES, PlotFormat, plots_as
 from cluster.plots.loads import MOST_CLASSES, plot_availability, plot_load_bands, plot_load_map
 from cluster.studies.design import StudySetting
 from cluster.studies.figures import ClaimTable, figure_of_settings
@@ -72,34 +87,49 @@ def shortages(*rows: tuple[str, float, str, bool | None]) -> pl.DataFrame:
     return pl.DataFrame(whole, names, schema_overrides={"avoidable": pl.Boolean}, orient="row")
 
 
-def legend_of(ax: Axes) -> list[str]:
-    """Return the entries of the legend."""
-    return [text.get_text() for text in ax.get_legend().get_texts()]
+def names_of(ax: Axes) -> list[str]:
+    """Return the names of the lines."""
+    return [text.get_text() for text in ax.texts if isinstance(text, Annotation)]
 
 
-def test_unavoidable_violations_are_a_dashed_line_above():
-    """The solid line has the avoidable ones. A policy without unavoidable violations has one line only."""
+def test_unavoidable_violations_are_a_thin_line_above():
+    """The thick line has the avoidable ones. A policy without unavoidable violations has one line only."""
     ax = axes()
     table = shortages(
         *[("a", 1.0, "cpu", True), ("a", 2.0, "cpu", True), ("a", 2.0, "memory", False), ("a", 3.0, "cpu", False)],
         *[("b", 1.0, "cpu", True), ("b", 1.0, "memory", True)],
     )
     plot_violations(ax, table, ["a", "b"], {"a": {0: 4.0}, "b": {0: 4.0}}, 4.0)
-    ends = {(line.get_linestyle(), line.get_color()): points(line)[-1] for line in ax.lines}
-    assert ends == {("--", COLOURS[0]): (4.0, 3.0), ("-", COLOURS[0]): (4.0, 1.0), ("-", COLOURS[1]): (4.0, 1.0)}
-    assert legend_of(ax) == ["a (1 of 3)", "b (1)", "with unavoidable ones"]
+    ends = {(line.get_linewidth() > 1.0, line.get_color()): points(line)[-1] for line in ax.lines}
+    assert ends == {(False, COLOURS[0]): (4.0, 3.0), (True, COLOURS[0]): (4.0, 1.0), (True, COLOURS[1]): (4.0, 1.0)}
+    assert names_of(ax) == ["a 1", "b 1", "a, all 3"]
     assert ax.get_ylim()[1] > 3.0
 
 
-def test_policies_whose_names_begin_with_an_underscore_are_in_the_legend():
-    """Matplotlib leaves such labels out of a legend that it makes by itself."""
-    ax, lengths = axes(), {"b": {0: 4.0}, "_a": {0: 4.0}}
-    table = shortages(("b", 1.0, "cpu", True), ("_a", 2.0, "cpu", False), ("_a", 3.0, "cpu", True))
-    plot_violations(ax, table, ["b", "_a"], lengths, 4.0)
-    assert legend_of(ax) == ["b (1)", "_a (1 of 2)", "with unavoidable ones"]
-    ax = axes()
-    plot_violations(ax, table.filter(avoidable=True), ["b", "_a"], lengths, 4.0)
-    assert legend_of(ax) == ["b (1)", "_a (1)"]
+def test_lines_differ_in_colour_and_style():
+    styles = [style for _, style in styled(range(len(COLOURS) * len(LINE_STYLES)))]
+    assert len({(style["color"], style["linestyle"]) for style in styles}) == len(styles)
+    neighbours = list(pairwise(styles))
+    assert all(one["color"] != two["color"] and one["linestyle"] != two["linestyle"] for one, two in neighbours)
+
+
+def luminance_for(deficiency: str, colour: str) -> np.ndarray:
+    """Return a colour as people with a deficiency see it, by the matrices of Machado et al., 2009, in linear RGB."""
+    linear = np.array([((part + 0.055) / 1.055) ** 2.4 if part > 0.04045 else part / 12.92 for part in to_rgb(colour)])
+    return np.array(MACHADO[deficiency]) @ linear
+
+
+MACHADO = {
+    "protanopia": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
+    "deuteranopia": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
+}
+
+
+@pytest.mark.parametrize("deficiency", MACHADO)
+def test_colours_differ_for_colour_blind_people(deficiency: str):
+    seen = [luminance_for(deficiency, colour) for colour in COLOURS]
+    distances = [float(np.linalg.norm(one - two)) for one, two in combinations(seen, 2)]
+    assert min(distances) > 0.1
 
 
 def test_counts_have_whole_ticks():
@@ -109,17 +139,42 @@ def test_counts_have_whole_ticks():
         assert all(float(tick).is_integer() for tick in ax.get_yticks())
 
 
-@pytest.mark.parametrize("early", [True, False])
-def test_the_legend_does_not_cover_curves_in_a_small_plot(early: bool):
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=8))
+@settings(max_examples=20)
+def test_names_of_lines_cover_neither_curves_nor_each_other(totals: list[int]):
+    policies = [f"policy {number}" for number in range(len(totals))]
+    rows = [(policy, 0, 0.1 * n) for policy, total in zip(policies, totals, strict=True) for n in range(total)]
     ax = axes(4.4, 3.0)
-    rows = [(policy, 0, 0.01 * n if early else 3.6 + 0.01 * n) for policy in "abc" for n in range(30 + ord(policy) % 3)]
-    plot_counts(ax, events(*rows), list("abc"), {policy: {0: 4.0} for policy in "abc"}, 4.0)
+    plot_counts(ax, events(*rows), policies, {policy: {0: 4.0} for policy in policies}, 4.0)
     assert ax.figure is not None
     ax.figure.draw_without_rendering()  # type: ignore[union-attr]
-    legend = ax.get_legend().get_window_extent()
-    for line in ax.lines:
-        inside = [legend.contains(*point) for point in ax.transData.transform(points(line))]
-        assert not any(inside)
+    boxes = sorted((text.get_window_extent() for text in ax.texts), key=lambda box: box.y0)
+    assert all(box.x0 >= ax.bbox.x1 for box in boxes)
+    assert all(lower.y0 + 8 < upper.y0 for lower, upper in pairwise(boxes))
+
+
+@pytest.mark.parametrize("plot_format", PlotFormat)
+def test_figures_of_papers_have_the_width_of_a_column_and_equal_bytes(plot_format: PlotFormat, tmp_path: Path):
+    written = []
+    for name in ("one", "two"):
+        with plots_as(plot_format):
+            figure, ax = new_axes(7.5, 4.2, "a title")
+            plot_counts(ax, events(("a", 0, 1.0)), ["a"], {"a": {0: 4.0}}, 4.0)
+            written.append(save_figure(figure, tmp_path / f"{name}.png"))
+    assert {path.suffix for path in written} == {f".{plot_format}"}
+    assert figure.get_figwidth() == (7.5 if plot_format is PlotFormat.PNG else COLUMN_INCHES)
+    assert written[0].read_bytes() == written[1].read_bytes()
+
+
+def test_logarithmic_axes_have_plain_numbers():
+    ax = axes()
+    ax.plot([0.02, 30.0], [1.0, 2.0])
+    use_log_axis(ax, "x")
+    assert ax.figure is not None
+    ax.figure.draw_without_rendering()  # type: ignore[union-attr]
+    shown = {label.get_text() for label in ax.get_xticklabels()}
+    assert {"0.1", "1", "10"} <= shown
+    assert not any("$" in text for text in shown)
 
 
 def test_the_map_of_an_interrupted_run_ends_with_its_last_metering():
@@ -138,7 +193,7 @@ def red_pixels(ax: Axes, dots_per_inch: int) -> int:
     assert isinstance(ax.figure, Figure)
     ax.figure.savefig(target, format="raw", dpi=dots_per_inch)
     pixels = np.frombuffer(target.getvalue(), np.uint8).reshape(-1, 4)
-    return int((pixels[:, :3] == (0xD7, 0x30, 0x1F)).all(axis=1).sum())
+    return int((pixels[:, :3] == (0xD5, 0x5E, 0x00)).all(axis=1).sum())
 
 
 @pytest.mark.parametrize("threshold", [0.95, 0.9, 1.0, 0.7, 0.57])

@@ -11,7 +11,7 @@ import polars as pl
 
 from cluster.report.writing import SECTIONS
 
-HEADINGS = [*(heading for heading, _ in SECTIONS.values()), "Every move, and why"]
+HEADINGS = [*(heading for heading, _ in SECTIONS.values()), "Every move, and why", "Inputs and versions"]
 
 
 class Page(HTMLParser):

@@ -51,7 +51,7 @@ def moves(document: str) -> list[tuple[str, bool]]:
 def test_the_page_opens_without_errors(page: Path, tmp_path: Path):
     document, log = browse(page, "", tmp_path, "--dump-dom")
     assert "CONSOLE" not in log, "neither errors nor refused requests"
-    assert document.count("<section") == document.count("</section>") == 11
+    assert document.count("<section") == document.count("</section>") == 12
     for heading in ("Comparison of the policies", "Load of the nodes", "Every move, and why"):
         assert re.search(rf"<h2[^>]*>{heading}</h2>", document)
     assert re.search(r"<form id=\"choice\">", document), "the script shows the elements that need it"
