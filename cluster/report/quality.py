@@ -123,8 +123,8 @@ def load_blocks(material: Material) -> Sequence[Block]:
     blocks: list[Block] = [
         Text(
             f"Load by capacity{material.of_shown}, both ends of moves counted. From "
-            f"{material.results.violation_threshold:.0%} on, a node is in violation; such loads are orange in the maps. "
-            "White is a node without load. Where meterings or nodes share a cell, it shows the largest load."
+            f"{material.results.violation_threshold:.0%} on, a node is in violation; such loads are orange in the "
+            "maps. White is a node without load. Where meterings or nodes share a cell, it shows the largest load."
         )
     ]
     for metric in load["metric"].unique(maintain_order=True):
