@@ -27,7 +27,7 @@ DAYS, QUICK_DAYS, REPEATS = 21.0, 3.0, 10
 PERIOD_HOURS, PERIODS = 720.0, 2
 """From the begin of a period to the next, and their number: with Bitbrains, August and September."""
 UTILISATIONS = (0.2, 0.25, 0.3)
-"""Mean load of a run as a share of the capacity."""
+"""Mean load of a run as a share of the capacity, without `--quick`."""
 FEWEST, MOST = 2.0, 50.0
 """Mean violations of failovers alone in the settings of the ratios: with fewer there is little to avoid, and with more
 the cluster is overloaded.
@@ -107,8 +107,8 @@ def daily_by_risk(metrics: Sequence[str]) -> dict[str, Any]:
     return {"violation_cost": 1.0, "min_load_balancing_interval": DAILY, "metrics": off}
 
 
-def in_periods(base: Base, periods: int) -> Base:
-    """Return a base of recorded arrivals whose workloads are periods at several utilisations."""
+def in_periods(base: Base, periods: int, utilisations: Sequence[float]) -> Base:
+    """Return a base of recorded arrivals whose workloads are periods at utilisations."""
     workload = base.tables["workload"]
     if workload.get("each_repeat") != "resample":
         message = 'has to have recorded arrivals and each_repeat = "resample", as each repeat has other tenants'
@@ -122,7 +122,7 @@ def in_periods(base: Base, periods: int) -> Base:
             "utilisation": utilisation,
         }
         for begin in (first + period * PERIOD_HOURS for period in range(periods))
-        for utilisation in UTILISATIONS
+        for utilisation in utilisations
     }
     return attrs.evolve(base, workloads=tuple(variants), variants=variants)
 
@@ -146,7 +146,8 @@ class RebalancingStudy(PolicyStudy):
             )
         if capacities is None:
             raise PlbError(f"study rebalancing: [cluster] of {base.workloads[0]} needs capacities")
-        base = in_periods(base, 1 if request.quick else PERIODS)
+        usual = base.tables["workload"].get("utilisation") or UTILISATIONS[1]
+        base = in_periods(base, 1, (usual,)) if request.quick else in_periods(base, PERIODS, UTILISATIONS)
         settings = [StudySetting(name, base.vcores or 0.0, 0.0) for name in base.workloads]
         request = attrs.evolve(request, base=base)
         return cls(

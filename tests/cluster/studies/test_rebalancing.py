@@ -9,7 +9,6 @@ import attrs
 import numpy as np
 import pytest
 
-from cluster.studies import rebalancing
 from cluster.studies.base import base_of_scenario
 from cluster.studies.design import StudySetting
 from cluster.studies.figures import Ratio, Violations
@@ -22,6 +21,7 @@ from cluster.studies.rebalancing import (
     THRESHOLDS,
     THRESHOLDS_DAILY,
     THRESHOLDS_OF_MEANS,
+    UTILISATIONS,
     RebalancingStudy,
     arms_of,
     arms_of_regions,
@@ -61,9 +61,8 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_all_arms_have_the_same_tenants_and_only_some_move_them_before_a_shortage(
-    scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    scenario: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(rebalancing, "UTILISATIONS", (0.3,))
     options = ("--quick", "--days", "1.1", "--repeats", "1", "--jobs", "1", "--quiet")
     result = plb(
         "study", "rebalancing", "--scenario", scenario, "--out", tmp_path / "out", "--json", tmp_path / "f", *options
@@ -72,14 +71,14 @@ def test_all_arms_have_the_same_tenants_and_only_some_move_them_before_a_shortag
     figures = json.loads((tmp_path / "f").read_text())
     means = figures["means"]
     assert [*means] == [ALONE, THRESHOLDS, THRESHOLDS_DAILY, THRESHOLDS_OF_MEANS, *ESTIMATORS, KNOWN]
-    assert len(figures["settings"]) == 1
+    assert [setting["workload"] for setting in figures["settings"]] == ["small, hour 24, utilisation 0.3"]
     assert means[ALONE]["moves"] == means[ALONE]["failovers"]
     assert means[THRESHOLDS]["moves"] > means[THRESHOLDS_DAILY]["moves"] > means[THRESHOLDS_DAILY]["failovers"]
     assert set(figures["ratios"]) >= {f"{name} / {ALONE}" for name in ESTIMATORS}
 
 
 def test_periods_follow_each_other_with_several_utilisations(scenario: Path) -> None:
-    base = in_periods(base_of_scenario(scenario), 2)
+    base = in_periods(base_of_scenario(scenario), 2, UTILISATIONS)
     fields = [*base.variants.values()]
     assert [of["from_hours"] for of in fields] == [24.0] * 3 + [24.0 + PERIOD_HOURS] * 3
     assert [of["utilisation"] for of in fields] == [0.2, 0.25, 0.3] * 2
@@ -99,14 +98,14 @@ def test_periods_need_tenants_that_differ_between_repeats(scenario: Path) -> Non
     base = base_of_scenario(scenario)
     same = attrs.evolve(base, tables={**base.tables, "workload": {"kind": "traces", "arrivals": "recorded"}})
     with pytest.raises(PlbError, match="each_repeat"):
-        in_periods(same, 2)
+        in_periods(same, 2, UTILISATIONS)
 
 
 def test_what_the_study_sets_is_refused(scenario: Path) -> None:
     base = base_of_scenario(scenario)
     workload = {**base.tables["workload"], "simulated_share": 2.0}
     with pytest.raises(PlbError, match="use utilisation"):
-        in_periods(attrs.evolve(base, tables={**base.tables, "workload": workload}), 2)
+        in_periods(attrs.evolve(base, tables={**base.tables, "workload": workload}), 2, UTILISATIONS)
 
 
 def test_regions_compare_the_default_energy_with_and_without_rebalancing() -> None:
