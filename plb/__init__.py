@@ -44,6 +44,7 @@ from plb.model.partition import PartitionColumns
 from plb.model.plan import Energy, Plan
 from plb.model.rules import BrokenConstraint, Violation
 from plb.model.snapshot import Snapshot
+from plb.planning.explanations.omissions import Omission, OnDownNode, Unreported, WithoutMark
 from plb.planning.explanations.queries import DomainState, PlacedReplica
 from plb.search.budget import Budget, EndReason
 from plb.settings.config import LONG_SEARCH, CapacityLimit, Checks, Combination, PlbConfig, Replay
@@ -82,6 +83,8 @@ __all__ = [
     "Node",
     "NodeScores",
     "NodeViolation",
+    "Omission",
+    "OnDownNode",
     "OverApplicationCapacity",
     "Partition",
     "PartitionColumns",
@@ -108,6 +111,8 @@ __all__ = [
     "UnevenSpread",
     "UnknownNameError",
     "Unplaced",
+    "Unreported",
     "UpgradeMark",
     "Violation",
+    "WithoutMark",
 ]

@@ -25,6 +25,11 @@ class PlbError(Exception):
     def __str__(self) -> str:
         return super().__str__() if self._message is None else self._message
 
+    def place(self, place: str) -> None:
+        """Put in front of the message where the error was raised, unless it is there."""
+        if not str(self).startswith(f"{place}: "):
+            self._message = f"{place}: {self}"
+
 
 class InvalidValueError(PlbError, ValueError):
     """A value is outside its allowed range.
@@ -135,7 +140,8 @@ class KernelError(PlbError):
 class ExtensionError(PlbError):
     """A method or a kernel of an extension has failed; `__cause__` is the error that it raised.
 
-    A `PlbError` that an extension raises, and an interrupt by the user, reach the caller as they are.
+    A `PlbError` that an extension raises reaches the caller with the name of the extension before its text, and an
+    interrupt by the user as it is.
 
     Parameters
     ----------

@@ -311,8 +311,10 @@ TERM, CONSTRAINT, POLICY, NEIGHBOURHOOD = "energy term", "constraint", "policy",
 def named(error: BaseException, kind: str, name: str, method: str) -> BaseException:
     """Return an error in a method of an extension as an `ExtensionError` with the error as its cause.
 
-    A `PlbError` or an interrupt is returned as it is.
+    A `PlbError` is returned with the name of the extension before its text, an interrupt as it is.
     """
+    if isinstance(error, PlbError):
+        error.place(f"{kind} {name}: {method}")
     if isinstance(error, PlbError) or not isinstance(error, Exception):
         return error
     failure = ExtensionError(kind, name, method, f"{type(error).__name__}: {error}")

@@ -88,7 +88,8 @@ class Immovable(Enum):
     UPGRADING = "in a partition that is being upgraded"
     NOT_READY = "not ready"
     UNDER_WAY = "still arriving by an earlier move"
-    NODE_OUT_OF_SERVICE = "on a node that is down or deactivated"
+    NODE_DOWN = "on a node that is down, which keeps it until the partition is described without it"
+    NODE_DEACTIVATED = "on a deactivated node, from which only the marks of an upgrade move replicas"
     NODE_BLOCKED = "on a node that is blocked for the service"
     THROTTLED = "in a partition that has moved too often recently"
 
@@ -115,6 +116,12 @@ class DomainOutcome:
     """Names of the budgets that refused a proposal, as in `plb.model.plan.Plan`."""
     action: str | None = None
     """The action, by the name of Service Fabric; None if `refresh` runs all phases that are due."""
+    unreported: tuple[str, ...] = ()
+    """The partitions without a reported or a default load, though others have reported theirs: they count as 0."""
+
+
+UNREPORTED = "no load of {} is reported, and its service has no default load: it counts as 0"
+"""What is said of a partition in `DomainOutcome.unreported`."""
 
 
 def why_it_stays(outcome: DomainOutcome, partition: str) -> list[str]:

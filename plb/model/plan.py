@@ -12,7 +12,7 @@ from plb.array_types import Array, Float, Int, made_again
 from plb.errors import UnknownNameError
 from plb.model.documents import SCHEMA_VERSION, Described, Document, object_schema, plain, schema_of
 from plb.model.move import Move, MoveKind, Phase, Reason
-from plb.model.outcome import DomainOutcome, Proposals, Refused, Undrained, Unplaced, added, why_it_stays
+from plb.model.outcome import UNREPORTED, DomainOutcome, Proposals, Refused, Undrained, Unplaced, added, why_it_stays
 from plb.model.role import ROLES, Role
 from plb.model.rules import Breach
 
@@ -245,6 +245,8 @@ class Plan(Described):
         sentences += [f"{refusal}." for refusal in refusals if refusal.partition == partition]
         if not sentences:
             sentences = why_it_stays(self._outcome_for(partition), partition)
+        if any(partition in outcome.unreported for outcome in self.outcomes):
+            sentences.append(f"{UNREPORTED.format(partition)}.")
         return " ".join(sentence[0].upper() + sentence[1:] for sentence in sentences)
 
     def _outcome_for(self, partition: str) -> DomainOutcome:

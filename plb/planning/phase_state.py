@@ -18,6 +18,7 @@ from plb.model.move import Move, Phase, Reason
 from plb.model.outcome import DomainOutcome, Idle, Proposals
 from plb.model.plan import Energy
 from plb.model.rules import BUDGETS, Rule
+from plb.planning.explanations.omissions import unreported_partitions
 from plb.planning.live.work_lists import WorkLists
 from plb.planning.rule_priorities import rule_masks
 from plb.planning.service_domains import ServiceDomain, concerned, immovable_replicas
@@ -108,6 +109,7 @@ class PhaseLog:
                 rule.name.lower() for rule in BUDGETS if rule in self._bounding or self.tally[FIRST_RULE + rule]
             ),
             action=action,
+            unreported=unreported_partitions(state, None if domain is None else domain.services),
         )
 
 
@@ -198,11 +200,16 @@ class PhaseState:
             self.problem = self.problem._replace(bounded=True, max_moves=min(self.problem.max_moves, allowance))
         return self.problem.max_moves
 
+    @property
+    def moves_so_far(self) -> int:
+        """The number of moves of the plan so far, with changes of roles for an upgrade."""
+        return -(-int(self.solution.totals.moves) // TENTHS)
+
     @contextmanager
     def limited_to(self, allowance: int | None) -> Iterator[None]:
-        """Limit the moves of the phase in the context; None: the limit of the settings."""
+        """Limit the further moves in the context; None: the limit of the settings."""
         bounded, most = self.problem.bounded, self.problem.max_moves
-        self.limit_moves(allowance)
+        self.limit_moves(None if allowance is None else allowance + self.moves_so_far)
         yield
         self.problem = self.problem._replace(bounded=bounded, max_moves=most)
 
@@ -222,7 +229,7 @@ class PhaseState:
             if self.problem.throttled:
                 self.deduct_under_way(totals.builds // TENTHS, totals.swaps // TENTHS)
             self.problem = self.problem._replace(
-                max_moves=max(0, self.problem.max_moves - -(-int(run.solution.totals.moves) // TENTHS)),
+                max_moves=max(0, self.problem.max_moves - run.moves_so_far),
                 max_node_moves=np.maximum(0, self.problem.max_node_moves - run.solution.node_moves),
             )
 

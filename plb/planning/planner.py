@@ -19,6 +19,7 @@ from plb.model.outcome import Idle
 from plb.model.plan import Plan, merged
 from plb.model.rules import Violation
 from plb.planning.explanations.diagnosis import Audit
+from plb.planning.explanations.omissions import omissions_of
 from plb.planning.explanations.what_if import WhatIf, scores_of
 from plb.planning.fixed_point import FixedPoint, Occasion
 from plb.planning.live.live_state import LiveState
@@ -32,6 +33,7 @@ from plb.planning.refresh import (
     Refresh,
     allowance_of,
     idle_outcome,
+    left_of_hour,
     note_moves_of,
     place_within,
     plan_without_nodes,
@@ -167,7 +169,7 @@ class Planner:
         problem = self.problem(self.now)
         solution = self.start(problem)
         audit = Audit(self.state, problem, solution, rule_priorities(self.state.config))
-        return audit.violations(self._extensions(self.now), soft=soft)
+        return (*audit.violations(self._extensions(self.now), soft=soft), *omissions_of(audit))
 
     def violation_probabilities(self, now: float, partition: str | None, within: float | None) -> Float:
         """Return the probability of a violation of each node, (N,), at the time `now`.
@@ -263,7 +265,6 @@ class Planner:
             self._live.lend()
         work, waits = self._live.work, waits_for_upgrade(self.state, domain)
         run = PhaseRun(self.state, problem, solution, seed, budget, work, extensions, waits_for_upgrade=waits)
-        run.limit_moves(self.scheduler.left_of_hour(now))
         run.deduct(earlier_runs)
         if self.state.config.throttles_cluster:
             rows = self.state.rows
@@ -413,9 +414,11 @@ class Planner:
 
         `earlier`: the plans of the service domains before it.
         """
+        left = left_of_hour(self.scheduler, earlier, self.now)
         if Phase.PLACEMENT in phases:
             run.searches_after = int(Phase.REPAIR in phases)
-            place_within(run, work, allowance_of(Phase.PLACEMENT, self.state, self.scheduler, earlier, self.now))
+            place_within(run, work, allowance_of(Phase.PLACEMENT, self.state, self.scheduler, earlier, self.now), left)
+        run.limit_moves(None if left is None else left + run.moves_so_far)
         if Phase.REPAIR in phases:
             run.searches_after = int(Phase.BALANCING in phases and not run.changed)
             self._fixed_point.search(Phase.REPAIR, run, occasion)

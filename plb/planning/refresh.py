@@ -14,7 +14,7 @@ from plb.model.role import Role
 from plb.planning.fixed_point import Occasion
 from plb.planning.pending_work import Work
 from plb.planning.phases import PhaseRun
-from plb.planning.scheduler import MOVEMENTS, PLACEMENTS, Action, DomainRecord, Scheduler, Stage
+from plb.planning.scheduler import MOVEMENTS, PLACEMENTS, THROTTLED, Action, DomainRecord, Scheduler, Stage
 from plb.planning.service_domains import ServiceDomain, concerned, number_of_replicas
 from plb.state.cluster_state import ClusterState
 
@@ -64,7 +64,10 @@ class Refresh:
             name: (self.now, self.state.partition_version(name) or 0, swaps[name]) for name in {*plan_moves.partition}
         }
         self.record.under_way.update(issued)
-        self.scheduler.note_moves(action, self.now, Counter(plan_moves.of_kinds(*MOVEMENTS)))
+        moves = Counter(plan_moves.of_kinds(*MOVEMENTS))
+        if action not in THROTTLED:
+            moves = sum((counted_moves_of(plan, phase) for phase in Phase), Counter())
+        self.scheduler.note_moves(action, self.now, moves)
 
     def _act(self) -> Action:
         """Run the first stage that is due and has work; return the action."""
@@ -106,7 +109,8 @@ class Refresh:
         if with_moves:
             self.run.limit_moves(self.scheduler.allowance(Action.PLACEMENT_WITH_MOVE, self.replicas, self.now))
         if self.work.missing:
-            self.run.place(self.work.missing, with_moves=with_moves)
+            with self.run.limited_to(self.scheduler.left_of_hour(self.now)):
+                self.run.place(self.work.missing, with_moves=with_moves)
         self.run.return_primaries(self.work.returns)
         return Action.PLACEMENT_WITH_MOVE if with_moves else Action.PLACEMENT
 
@@ -119,6 +123,7 @@ class Refresh:
             return self._idle(Stage.CONSTRAINT_CHECK, Idle.NOTHING_MOVABLE)
         if not self.run.is_anything_broken(light=is_light):
             return self._idle(Stage.CONSTRAINT_CHECK, Idle.NOTHING_BROKEN)
+        self.run.limit_moves(self.scheduler.left_of_hour(self.now))
         self.run.repair(light=is_light)
         return Action.CONSTRAINT_CHECK
 
@@ -141,6 +146,7 @@ class Refresh:
             return self._idle(Stage.BALANCING, Idle.BALANCED)
         if are_too_many_throttled(self.run, self.scheduler, self.domain.services, self.now):
             return self._idle(Stage.BALANCING, Idle.PARTITIONS_THROTTLED)
+        self.run.limit_moves(of_hour)
         if self.run.limit_moves(allowance) == 0:
             return self._idle(Stage.BALANCING, Idle.THROTTLED)
         is_slow = self.scheduler.variant(self.record, Stage.BALANCING, version)
@@ -206,14 +212,22 @@ def allowance_of(
     return max(0, allowance - sum(counted_moves_of(plan, phase).total() for plan in earlier))
 
 
-def place_within(run: PhaseRun, work: Work, allowance: int | None) -> None:
+def left_of_hour(scheduler: Scheduler, earlier: Sequence[Plan], now: float) -> int | None:
+    """Return the moves that `max_moves_per_hour` leaves a domain at `now` after `earlier` ones; None: no limit."""
+    left = scheduler.left_of_hour(now)
+    if left is None:
+        return None
+    return max(0, left - sum(counted_moves_of(plan, phase).total() for plan in earlier for phase in Phase))
+
+
+def place_within(run: PhaseRun, work: Work, allowance: int | None, left: int | None) -> None:
     """Hand over roles, drop surplus replicas and place missing ones, or note that there is no such work.
 
-    `allowance`: most moves that free capacity; None: the limit of the settings.
+    `allowance`: most moves that free capacity; `left`: most of all moves in the hour; None: the limit of the settings.
     """
     run.begin_placement(work)
     if work.missing:
-        with run.limited_to(allowance):
+        with run.limited_to(allowance), run.limited_to(left):
             run.place(work.missing)
     elif not work.is_any:
         run.log.note_idle(Phase.PLACEMENT, Idle.NOTHING_TO_PLACE)

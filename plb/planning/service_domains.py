@@ -150,7 +150,7 @@ def why_immovable(state: ClusterState, problem: Problem, row: int) -> Immovable:
         return Immovable.UNDER_WAY
     node = int(problem.origin[row])
     if not problem.watched[node]:
-        return Immovable.NODE_OUT_OF_SERVICE
+        return Immovable.NODE_DEACTIVATED if state.nodes[node].up else Immovable.NODE_DOWN
     blocked = state.feasibility_class_of(int(problem.service[row])).blocked
     return Immovable.NODE_BLOCKED if state.nodes[node].name in blocked else Immovable.THROTTLED
 

@@ -9,6 +9,7 @@ from plb import Budget, Metric, MoveKind, Node, Partition, PlacementAndLoadBalan
 from plb.errors import UnknownNameError
 from plb.model.move import Phase
 from plb.model.outcome import Idle, Immovable
+from plb.planning.explanations.omissions import Omission
 from plb.testing import all_clusters
 
 REMOVALS = ("remove_data", "remove_node")
@@ -170,11 +171,16 @@ def test_intents_of_removal_drain(intent, status):
     ],
 )
 def test_other_states_do_not_drain(state):
-    """Nothing moves, and nothing is a violation."""
+    """Nothing moves, and no rule is broken."""
     engine = engine_of(2, [(0,)])
     engine.update_node(node_of(engine, **state))
     plan = engine.refresh(0.0)
-    assert (*engine.violations(), *plan.moves, *plan.undrained) == ()
+    assert (*broken(engine), *plan.moves, *plan.undrained) == ()
+
+
+def broken(engine):
+    """Return the violations of rules."""
+    return [violation for violation in engine.violations() if not isinstance(violation, Omission)]
 
 
 def node_of(engine, **fields):
@@ -194,7 +200,7 @@ def test_replicas_of_a_drained_node_that_is_down_are_replaced_and_not_listed(clu
     plan = engine.repair()
     assert not [move for move in plan.moves if move.source == name]
     assert not plan.undrained
-    assert not [violation for violation in engine.violations() if violation.rule == "node"]
+    assert not [violation for violation in broken(engine) if violation.rule == "node"]
     for partition in left:
         replicas = [Replica(one.role, one.node) for one in engine.replicas(partition) if one.node != name]
         engine.update_partition(Partition(partition, service="db", replicas=replicas, missing=1))
@@ -209,7 +215,7 @@ def test_drained_node_that_comes_up_again_is_emptied():
     engine = engine_of(3, [(0,), (0,)])
     node = Node("n0", capacities={"cpu": 100}, fault_domain="fd:/r0", deactivation_intent="remove_node")
     engine.update_node(attrs.evolve(node, up=False))
-    assert not engine.violations()
+    assert not broken(engine)
     engine.update_node(node)
     assert len(engine.violations()) == 2
     assert len(engine.repair().moves) == 2

@@ -108,7 +108,7 @@ def test_immovable_replicas_are_counted_by_reason():
     add_partition(engine, "web/1", Replica(INSTANCE, "a"), in_transition=True, missing=0)
     plan = engine.refresh(0.0)
     assert plan.outcomes[0].immovable == {
-        "web/0": {Immovable.PINNED: 1, Immovable.NOT_READY: 1, Immovable.NODE_OUT_OF_SERVICE: 1},
+        "web/0": {Immovable.PINNED: 1, Immovable.NOT_READY: 1, Immovable.NODE_DEACTIVATED: 1},
         "web/1": {Immovable.IN_TRANSITION: 1},
     }
     assert plan.explain("web/1").endswith(

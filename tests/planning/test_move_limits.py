@@ -156,6 +156,19 @@ def test_new_replicas_do_not_count_in_the_hour() -> None:
     assert len(engine.refresh(0.0).moves) == 4
 
 
+@pytest.mark.parametrize("one_action", [False, True])
+def test_changes_of_roles_for_an_upgrade_neither_count_nor_wait(one_action: bool) -> None:
+    nodes = [Node(f"n{number}", upgrade_domain=f"ud{number}") for number in range(3)]
+    engine = engine_with(nodes, {}, max_moves_per_hour=0, one_action_per_refresh=one_action)
+    engine.update_service(Service("db", target_replicas=2))
+    marked = [Replica(Role.PRIMARY, "n0", upgrade="swap_out"), Replica(Role.SECONDARY, "n1")]
+    engine.update_partition(Partition("p", service="db", replicas=marked))
+    plan = engine.refresh(0.0)
+    assert [move.reason.rule for move in plan.moves] == ["upgrade"]
+    engine.apply(plan)
+    assert engine._planner.scheduler.issued == []
+
+
 def test_moves_for_new_replicas_are_limited() -> None:
     """A replica of 4 fits on no node unless another one moves; one such move is allowed in the interval."""
     settings = {"global_movement_throttle_threshold_for_placement": 1, "load_balancing_enabled": False}
