@@ -15,6 +15,8 @@ import msgspec
 import numpy as np
 
 from cluster.service.kubernetes.extender import Arguments, filtered, prioritized, scores_for
+from cluster.service.replica import ClusterReplica
+from cluster.service.searches import SearchThread
 from cluster.service.service import LiveCluster
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 
@@ -66,10 +68,11 @@ def measure(nodes: int = 1000, pods: int = 30_000, calls: int = 1000) -> dict[st
     Wall time, and time of the processor, which other processes do not disturb.
     """
     engine = engine_of(nodes, pods)
-    live = cast(LiveCluster, _Live(SimpleNamespace(engine=engine, state=SimpleNamespace(now=0.0))))
+    reader = cast(ClusterReplica, SimpleNamespace(engine=engine, state=SimpleNamespace(now=0.0)))
     seconds = np.empty((calls, 2, 2))
     for pod in range(-20, calls):  # the first calls compile and make the arrays
         body = arguments(pod % calls, nodes)
+        live = LiveCluster("main", reader, cast(SearchThread, None), 0)  # one that has kept no scores
         for verb, answer in enumerate((filtered, prioritized)):
             begin = time.perf_counter(), time.thread_time()
             request = msgspec.json.decode(body, type=Arguments)
@@ -80,15 +83,6 @@ def measure(nodes: int = 1000, pods: int = 30_000, calls: int = 1000) -> dict[st
         for row, verb in enumerate(("filter", "prioritize"))
         for column, clock in enumerate(("wall", "processor"))
     }
-
-
-class _Live:
-    """What the extender reads of a served cluster."""
-
-    sequence = 1
-
-    def __init__(self, reader: Any) -> None:
-        self.reader = reader
 
 
 def main() -> None:
