@@ -66,12 +66,64 @@ def check_command(
         raise typer.Exit(FAILED)
 
 
+TABLE = "A table of your own"
+"""Heading of the options for tables in the help."""
+
+
 @traces_app.command("convert")
 @clear_errors
 def convert_command(
-    source: Annotated[Path, Argument(help="File or directory of the public traces.")],
+    source: Annotated[Path, Argument(help="A table of your own, .csv or .parquet; with --format, public traces.")],
     out: Annotated[Path, Argument(help="Directory for the converted traces.")],
-    format_name: Annotated[str, Option("--format", help=FORMATS)],
+    format_name: Annotated[str | None, Option("--format", help=f"Public traces: {FORMATS}")] = None,
+    metric: Annotated[
+        list[str] | None,
+        Option(
+            metavar="NAME=COLUMN[:UNIT]",
+            help="Metric, its column and unit. Can be repeated. In COLUMN, * stands for tenants with their own.",
+            rich_help_panel=TABLE,
+        ),
+    ] = None,
+    time: Annotated[str | None, Option(help="Column of the time.", rich_help_panel=TABLE)] = None,
+    tenant_id: Annotated[
+        list[str] | None,
+        Option("--id", help="Column of the tenant. Can be repeated. Default: a file is one.", rich_help_panel=TABLE),
+    ] = None,
+    tenant_class: Annotated[
+        str | None, Option("--class", help="Column of the tenant's class. Default: one class.", rich_help_panel=TABLE)
+    ] = None,
+    start: Annotated[
+        str | None, Option(help="Column of the begin of a tenant; without --time, of a stay.", rich_help_panel=TABLE)
+    ] = None,
+    end: Annotated[str | None, Option(help="Column of its end; empty: none is known.", rich_help_panel=TABLE)] = None,
+    names: Annotated[
+        str | None, Option(help="Column of the metric's name, if each has its own row.", rich_help_panel=TABLE)
+    ] = None,
+    values: Annotated[str | None, Option(help="Column of its value.", rich_help_panel=TABLE)] = None,
+    limit: Annotated[
+        list[str] | None,
+        Option(metavar="NAME=COLUMN", help="Column of a metric's MaxUsage. Can be repeated.", rich_help_panel=TABLE),
+    ] = None,
+    trend: Annotated[
+        list[str] | None,
+        Option(help="Metric that grows to a maximum and stays, such as disk. Can be repeated.", rich_help_panel=TABLE),
+    ] = None,
+    step: Annotated[
+        str | None, Option(help="Sampling interval, such as 5min. Default: the table's.", rich_help_panel=TABLE)
+    ] = None,
+    timezone: Annotated[
+        str, Option(help="Zone of times without one, such as Europe/Berlin.", rich_help_panel=TABLE)
+    ] = "UTC",
+    time_format: Annotated[
+        str | None, Option(help="Format of times, such as %d/%m/%Y %H:%M.", rich_help_panel=TABLE)
+    ] = None,
+    time_unit: Annotated[
+        str | None, Option(help="Unit of times that are numbers: s, ms, us, ns or 5min.", rich_help_panel=TABLE)
+    ] = None,
+    decimal: Annotated[str | None, Option(help="Decimal mark: . or ,", rich_help_panel=TABLE)] = None,
+    preview: Annotated[
+        bool, Option("--preview", help="Print what is understood, and convert nothing.", rich_help_panel=TABLE)
+    ] = False,
     window_days: Annotated[float | None, Option(help="Longest life of a tenant, days. Default: the format's.")] = None,
     aggregate: Annotated[str, Option(help="Value of a step: mean or max.")] = "mean",
     max_gap_minutes: Annotated[float, Option(help="Longest gap in minutes that is filled with the last value.")] = 60.0,
@@ -82,15 +134,14 @@ def convert_command(
     force: Annotated[bool, Option("--force", help="Overwrite traces in the directory.")] = False,
     json: Json = None,
 ) -> None:
-    """Convert public traces to the format of this project, and print how many rows were used."""
+    """Convert a table of demand, or public traces, to the project's format; print what was understood and used."""
+    # long because each option is a parameter
     import attrs
 
     from cluster.results.writing import check_free, check_outputs, versions, write_figures
-    from workloads.readers import Options, convert
+    from plb.errors import ConflictError
+    from workloads.readers import Options, TableColumns, convert, table_reader
 
-    reader = _reader(format_name)
-    check_free(out, force=force)
-    check_outputs([source], [], json)
     options = Options(
         window_days=window_days,
         aggregate=aggregate,  # type: ignore[arg-type]
@@ -98,10 +149,53 @@ def convert_command(
         min_hours=min_hours,
         rows_in_memory=rows_in_memory,
     )
-    report = convert(reader, source, out, options, {"versions": versions()})
+    columns: dict[str, Any] = {
+        "metrics": metric or (),
+        "time": time,
+        "id": tenant_id or (),
+        "tenant_class": tenant_class,
+        "start": start,
+        "end": end,
+        "names": names,
+        "values": values,
+        "limits": limit or (),
+        "trends": trend or (),
+        "step": _seconds(step, "step"),
+        "time_format": time_format,
+        "time_unit": _seconds(time_unit, "time_unit"),
+        "decimal": decimal,
+    }
+    given = [name for name, value in columns.items() if value]
+    if format_name is not None and (given or preview):
+        raise ConflictError(f"--format says what columns mean; leave out {', '.join(given) or '--preview'}")
+    reader: PublicReader
+    if format_name is not None:
+        reader = _reader(format_name)
+    if not preview:
+        check_free(out, force=force)
+        check_outputs([source], [], json)
+    if format_name is None:
+        reader, understood = table_reader(source, TableColumns(**columns, timezone=timezone), options)
+        typer.echo(understood)
+    if preview:
+        return
+    report = convert(reader, source, out, options, {"columns": columns, "versions": versions()})
     typer.echo(f"{report}\nWritten to {out}")
-    configuration = {"format": format_name, "options": attrs.asdict(options)}
+    configuration = {"format": reader.name, "columns": columns, "options": attrs.asdict(options)}
     write_figures(json, attrs.asdict(report), configuration, None)
+
+
+SMALL_UNITS = {"ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+"""Units of times below a second, in seconds."""
+
+
+def _seconds(text: str | None, field: str) -> float | None:
+    """Return a duration or a unit of time in seconds."""
+    from cluster.scenario.times import seconds_of
+
+    if text is None or text in SMALL_UNITS:
+        return SMALL_UNITS.get(str(text))
+    return seconds_of("1" + text if text in "smhd" else text, "table", field)
 
 
 @traces_app.command("describe")

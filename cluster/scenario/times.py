@@ -9,22 +9,24 @@ from plb import InvalidValueError
 
 SECONDS = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
 """Seconds of each unit, the longest first."""
-_PARTS = re.compile("".join(rf"(?:(\d+(?:\.\d+)?)\s*{unit}\s*)?" for unit in SECONDS))
+_WORDS = {"m": "m(?:in)?"}
+"""Units that may be written in another way."""
+_PARTS = re.compile("".join(rf"(?:(\d+(?:\.\d+)?)\s*{_WORDS.get(unit, unit)}\s*)?" for unit in SECONDS))
 ALLOWED = "seconds, such as 345600, or days, hours, minutes and seconds, such as 4d, 2d4h30m or 36h"
 
 
-def seconds_of(text: str) -> int:
+def seconds_of(text: str, item: str = "time", field: str = "T") -> int:
     """Return a time, given as text, in whole seconds since the start of a run.
 
     Raise `InvalidValueError` if the text is neither a number of seconds nor days, hours, minutes and seconds in this
-    order, or is too large.
+    order, or is too large; `item` and `field` are for the message.
     """
     words = text.strip().lower()
     match = _PARTS.fullmatch(f"{words}s" if re.fullmatch(r"\d+(\.\d+)?", words) else words)
     parts = zip(SECONDS, match.groups() if match else (), strict=False)
     counts = [float(count) * SECONDS[unit] for unit, count in parts if count]
     if not counts or not math.isfinite(sum(counts)):
-        raise InvalidValueError("time", "T", text, ALLOWED)
+        raise InvalidValueError(item, field, text, ALLOWED)
     return int(sum(counts))
 
 

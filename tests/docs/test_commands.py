@@ -24,7 +24,7 @@ from tests.docs.pages import CONSOLE, ROOT, TEXT, Block, all_blocks, blocks_of, 
 CONSOLES = [block for block in all_blocks() if block.language == CONSOLE]
 COMMANDS = [(block, command) for block in CONSOLES for command, _ in commands_in(block)]
 NUMBER = re.compile(r"[\d.,]*\d")
-LAST_NUMBER = re.compile(r"[\d.,]*\d(?=\D*$)", re.MULTILINE)
+LAST_NUMBER = re.compile(r"(?:[\d.,]*\d ± )?[\d.,]*\d(?=\D*$)", re.MULTILINE)
 FRAME = re.compile(r"[─━═]+")
 
 

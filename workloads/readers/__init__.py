@@ -1,4 +1,4 @@
-"""Readers of public traces: `READERS` by the name of their format, `convert` for all of them.
+"""Readers of public traces (`READERS`, by the name of their format) and of tables of users; `convert` for all of them.
 
 Begin reading in `workloads.readers.convert`.
 """
@@ -16,8 +16,20 @@ from workloads.readers.convert import convert, read_public
 from workloads.readers.external_sort import ConversionReport
 from workloads.readers.google import GOOGLE2011, GOOGLE2019
 from workloads.readers.planetlab import PLANETLAB
+from workloads.readers.table_columns import TableColumns
+from workloads.readers.tables import from_frame, table_reader
 
-__all__ = ["READERS", "ConversionReport", "Options", "Reader", "convert", "read_public"]
+__all__ = [
+    "READERS",
+    "ConversionReport",
+    "Options",
+    "Reader",
+    "TableColumns",
+    "convert",
+    "from_frame",
+    "read_public",
+    "table_reader",
+]
 
 READERS: Mapping[str, Reader] = MappingProxyType(
     {

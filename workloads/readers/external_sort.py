@@ -84,7 +84,7 @@ class ConversionReport:
         ]
         if self.clipped:
             lines.append(f"values clipped to MaxUsage: {_listed(self.clipped)}")
-        if self.over_request:
+        if any(self.over_request.values()):
             lines.append(f"values above the request, which raised MaxUsage: {_listed(self.over_request)}")
         return "\n".join(lines)
 

@@ -9,6 +9,7 @@ Files of one JSON object a line, plain or gzipped, are scanned as a stream, too.
 from __future__ import annotations
 
 import bz2
+import csv
 import glob
 import gzip
 import lzma
@@ -26,7 +27,7 @@ import numpy as np
 import polars as pl
 
 from plb.phrasing import counted
-from workloads.column_checks import DAMAGED, Checker, TraceError, TraceProblem, damage, other_separator
+from workloads.column_checks import DAMAGED, SEPARATORS, Checker, TraceError, TraceProblem, damage, other_separator
 from workloads.readers.external_sort import ROW
 
 STREAMED = ("", ".gz", ".zst")
@@ -121,6 +122,8 @@ class TextTable:
     """Names and types, in the order of the file; an empty field is null."""
     separator: str = ","
     """One character between two fields."""
+    quote: str | None = '"'
+    """The character around fields with separators; None: there is none."""
     header: bool = False
     """Whether the first line names the columns; it has to name these, in this order. Otherwise it has a field for each
     column.
@@ -150,7 +153,7 @@ class TextTable:
         Raise `TraceError` with file, line and column for another separator or header, missing fields, or a bad field.
         """
         with streamable(path, scratch) as plain:
-            self._check_first_line(path, self._first_line(path, plain))
+            self._check_first_line(path, self.first_line(path, plain))
             numbered = self._scan(plain, self.columns, int(self.header)).with_row_index(ROW, int(self.header) + 1)
             numbered = numbered.select(*columns, BEYOND, ROW)
             for chunk in chunks_of(numbered, rows, lambda error: self._explain(path, plain, error)):
@@ -170,7 +173,7 @@ class TextTable:
         empty = pl.DataFrame(schema={**self.columns, ROW: pl.get_index_type()}).lazy().select(*columns, ROW)
         return pl.concat([empty.collect(), *parts])
 
-    def _first_line(self, path: Path, plain: Path) -> list[str]:
+    def first_line(self, path: Path, plain: Path) -> list[str]:
         """Return the fields of the first line, without blanks around them; an empty line has none.
 
         `path` is the file for errors, `plain` the file that Polars reads.
@@ -182,6 +185,7 @@ class TextTable:
                 infer_schema=False,
                 n_rows=1,
                 separator=self.separator,
+                quote_char=self.quote,
                 glob=False,
                 raise_if_empty=False,
                 truncate_ragged_lines=True,
@@ -233,6 +237,16 @@ class TextTable:
             check.bad_rows(np.ones(len(rows), np.bool_), name, rows[name], f"a number ({kind})", rows["line"])
         check.raise_problems()
         check.refuse(damage(error), "a text file that can be read")
+
+
+def header_of(path: Path, scratch: Path) -> tuple[str, list[str]]:
+    """Return the separator of a text file, which gives its first line the most fields, and these fields."""
+    with streamable(path, scratch) as plain:
+        (line, *_) = TextTable(columns={}, separator="\x1f", quote=None).first_line(path, plain) or [""]
+    readings = {one: next(csv.reader([line], delimiter=one), []) for one in SEPARATORS if one != " "}
+    separator = max(readings, key=lambda one: len(readings[one]))
+    fields = [field.strip() for field in readings[separator]]
+    return separator, fields if any(fields) else []
 
 
 def parquet_chunks(path: Path, rows: int, columns: Sequence[pl.Expr]) -> Batches:

@@ -107,6 +107,7 @@ def lengths_of_pieces(lengths: Int, longest: int | None) -> tuple[Int, Int]:
 
 
 REPEATED = "with the owner and time of a row above"
+LACKING = "at a time without all metrics"
 UNLISTED = "of an owner that the table of owners does not list"
 
 
@@ -145,6 +146,8 @@ class SampledReader:
     """Called with the source if rows repeat an owner and time; it may raise an error, else the rows are refused and
     counted.
     """
+    one_metric_a_row: bool = False
+    """True: a row has one of the metrics, and the rows of an owner and time are joined."""
     always_censored: bool = False
     """True: no tenant's end is known."""
     window_days: float | None = None
@@ -191,7 +194,7 @@ class SampledReader:
 
         `owners` is the table of `SampledReader.owners`.
         """
-        rows = self._without_repeats(source, rows, tally)
+        rows = self._joined(rows, tally) if self.one_metric_a_row else self._without_repeats(source, rows, tally)
         if owners is not None:
             rows = self._with_owners(rows, owners, tally)
         if not len(rows):
@@ -211,6 +214,19 @@ class SampledReader:
             self.repeated(source)
         tally.refuse({REPEATED: count})
         return rows.filter(~again) if count else rows
+
+    def _joined(self, rows: pl.DataFrame, tally: ConversionReport) -> pl.DataFrame:
+        """Return the sorted rows with all metrics of an owner and time in one, and count those that lack one."""
+        names = [metric.name for metric in self.metrics]
+        others = [name for name in rows.columns if name not in (OWNER, TIME, *names)]
+        joined = rows.group_by(OWNER, TIME, maintain_order=True).agg(
+            pl.col(names).drop_nulls().first(), pl.col(others).first(), pl.len().alias("rows")
+        )
+        complete = joined.select(pl.all_horizontal(pl.col(names).is_not_null())).to_series()
+        lacking = int(joined.filter(~complete)["rows"].sum())
+        repeated = int(joined.filter(complete)["rows"].sum()) - int(complete.sum()) * len(names)
+        tally.refuse({LACKING: lacking, REPEATED: repeated})
+        return joined.filter(complete).drop("rows")
 
     def _with_owners(self, rows: pl.DataFrame, owners: pl.LazyFrame, tally: ConversionReport) -> pl.DataFrame:
         """Return rows with the columns of the table of owners, and with samples in the units of the metrics."""

@@ -25,6 +25,25 @@ def test_an_unknown_format_is_refused(tmp_path: Path):
     assert "unknown format 'azure'; did you mean 'azure2019'" in run.stderr
 
 
+def test_a_table_is_shown_and_converted(tmp_path: Path):
+    rows = [f"{300 * k},{vm},0.5" for vm in "ab" for k in range(12)]
+    table, out, figures = tmp_path / "table.csv", tmp_path / "out", tmp_path / "counts.json"
+    table.write_text("\n".join(["at,vm,used", *rows]))
+    command = ("traces", "convert", table, out, "--time", "at", "--id", "vm", "--metric", "cpu=used:cores")
+    run = plb(*command, "--preview")
+    assert "metric  cpu: 'used' in cores, 0.5 to 0.5, 0 missing" in run.stdout
+    assert "rows read" not in run.stdout
+    assert not out.exists()
+    run = plb(*command, "--step", "10min", "--json", figures)
+    assert "24 rows read, 24 kept" in run.stdout
+    assert "step    600 s, as asked for" in run.stdout
+    assert json.loads(figures.read_text())["step_seconds"] == 600
+    run = plb(*command, "--format", "planetlab")
+    assert (run.exit_code, "leave out metrics, time, id" in run.stderr) == (2, True)
+    run = plb(*command[:-1], "cpu=usde", "--force")
+    assert "table.csv: unknown column 'usde'; did you mean 'used'?" in run.stderr
+
+
 @pytest.mark.usefixtures("drawn_figures")
 def test_traces_are_converted_and_described(tmp_path: Path):
     day = tmp_path / "source" / "20110303"
