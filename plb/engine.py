@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, KeysView, Mapping
+from collections.abc import Iterable, KeysView, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from plb.array_types import Int
 from plb.compiler import uninterrupted
 from plb.described_cluster import DescribedCluster
-from plb.errors import ConflictError
+from plb.errors import ConflictError, InvalidValueError
 from plb.extensions.constraints import Constraint
 from plb.extensions.energy_terms import EnergyTerm
 from plb.extensions.neighbourhoods import AnyNeighbourhood
@@ -25,6 +26,7 @@ from plb.planning.explanations.queries import (
     loads_of_nodes,
     partitions_on,
     placed_replicas,
+    rows_on,
     states_of_domains,
     total_capacities,
 )
@@ -223,6 +225,31 @@ class PlacementAndLoadBalancing(DescribedCluster):
             If the partition is not known.
         """
         return placed_replicas(self._state, partition)
+
+    def replica_indices(self, partitions: Sequence[str], nodes: Sequence[str]) -> Int:
+        """Return the index of the replica of each partition on a node, (m,), for `report_loads`.
+
+        Parameters
+        ----------
+        partitions
+            (m,) names of partitions.
+        nodes
+            (m,) names of their nodes. Departing ends do not count.
+
+        Raises
+        ------
+        UnknownNameError
+            If a partition is not known.
+        ConflictError
+            If a partition has no replica on its node.
+        InvalidValueError
+            If the arguments are no names, or not equally many.
+        """
+        item = "replica_indices"
+        partitions, nodes = check_names(item, "partitions", partitions), check_names(item, "nodes", nodes)
+        if len(partitions) != len(nodes):
+            raise InvalidValueError(item, "nodes", len(nodes), f"{len(partitions)} names, one for each partition")
+        return rows_on(self._state, partitions, nodes)
 
     @property
     def nodes(self) -> tuple[Node, ...]:

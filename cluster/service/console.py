@@ -288,7 +288,7 @@ def plan_view(live: LiveCluster, record: PlanRecord, choice: MapChoice) -> PlanV
     """Return a plan as the console shows it."""
     document = record.document if record.error is None else None
     moves = document["moves"] if document else []
-    stale = record.status in OPEN and record.generation != live.reader.state.generation
+    stale = live.reader.is_stale(record)
     shown = moves if choice.plan == record.id else moves[:MOST_MOVES]
     texts = [(str(move), part["reason"]) for move, part in zip(moves_of({"moves": shown}), shown, strict=True)]
     address = f"{path_of(choice.cluster)}/{quote(record.id, safe='')}"

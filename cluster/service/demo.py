@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from math import ceil
 
 import numpy as np
 
@@ -24,11 +25,12 @@ from cluster.service.events import (
 )
 from cluster.service.replica import Status
 from cluster.service.service import LiveCluster, PlacementService
+from plb import DeactivationIntent
 from plb.errors import PlbError
 
 logger = logging.getLogger(__name__)
 
-NAME, ACTOR = "demo", "demo"
+NAME, ACTOR, TENANT = "demo", "demo", "tenant"
 NODES, TENANTS, DAY = 40, 110, 86_400.0
 CAPACITIES = {"cpu": 20.0, "memory": 128.0}
 SECONDS = 900.0
@@ -47,6 +49,8 @@ SETTINGS: Document = {
 class Demo:
     """Sends the events of the demonstration; the same ones in every run, except for what plans change.
 
+    All but the time is read from the cluster, so that a demonstration goes on where an earlier one has ended.
+
     Parameters
     ----------
     service
@@ -54,11 +58,7 @@ class Demo:
     """
 
     def __init__(self, service: PlacementService) -> None:
-        self._service, self._random = service, np.random.default_rng(54)
-        self._step, self._next, self._tenants = 0, 0, dict[str, tuple[float, float]]()
-        """Mean processor load and time of the peak, as a share of a day, by partition."""
-        self._plan: str | None = None
-        self._drained: str | None = None
+        self._service, self._step = service, 0
 
     @property
     def _live(self) -> LiveCluster:
@@ -68,45 +68,43 @@ class Demo:
     def _now(self) -> float:
         return self._step * SECONDS
 
-    async def _send(self, *events: LoggedEvent) -> list[int]:
-        """Log and apply events; return their sequence numbers."""
-        receipts = await self._service.submit_all(NAME, list(events), ACTOR)
-        return [receipt.sequence for receipt in receipts]
+    async def _send(self, *events: LoggedEvent) -> None:
+        """Log and apply events."""
+        await self._service.submit_all(NAME, events, ACTOR)
 
     async def begin(self) -> None:
-        """Make the cluster with its nodes and tenants, and place them."""
-        await self._service.submit(NAME, MakeCluster(settings=SETTINGS, seed=54), ACTOR)
-        nodes = (self._node(index) for index in range(NODES))
-        await self._send(*(PutNode(node=node, now=0.0) for node in nodes))
-        for _ in range(TENANTS):
-            await self._send(*self._arrival())
+        """Make the cluster with its nodes and tenants, or go on at the time of the one that is there."""
+        if NAME not in self._service.clusters:
+            await self._send(MakeCluster(settings=SETTINGS, seed=54))
+        self._step = ceil(self._live.reader.state.now / SECONDS)
+        if self._step:
+            return
+        await self._send(*(PutNode(node=self._node(index), now=0.0) for index in range(NODES)))
+        for number in range(TENANTS):
+            await self._send(*self._arrival(number))
 
     def _node(self, index: int) -> Document:
         domains = {"fault_domain": f"fd:/rack{index % 5}", "upgrade_domain": f"ud{index // 5}"}
         return {"name": f"n{index:02}", "capacities": CAPACITIES, **domains}
 
-    def _arrival(self) -> list[LoggedEvent]:
+    def _arrival(self, number: int) -> list[LoggedEvent]:
         """Return the events of a new tenant, a service of one partition."""
-        name, cpu = f"tenant{self._next:03}", float(self._random.choice([1.0, 2.0, 4.0, 8.0]))
-        self._next += 1
-        self._tenants[name] = (cpu, float(self._random.normal(0.55, 0.12)))
+        name, (cpu, _, replicas) = f"{TENANT}{number:03}", tenant(number)
         loads = {"primary": {"cpu": cpu, "memory": 5 * cpu}, "secondary": {"cpu": cpu / 4, "memory": 5 * cpu}}
-        service = {"name": name, "target_replicas": int(self._random.choice([1, 3])), "default_load": loads}
+        service = {"name": name, "target_replicas": replicas, "default_load": loads}
         partition = {"name": f"{name}/0", "service": name, "created": self._now}
         return [PutService(service=service, now=self._now), PutPartition(partition=partition)]
 
-    def _departure(self) -> list[LoggedEvent]:
-        """Return the events of a tenant that leaves."""
-        name = str(self._random.choice([*self._tenants]))
-        del self._tenants[name]
-        return [RemovePartition(name=f"{name}/0", now=self._now), RemoveService(name=name)]
+    def _tenants(self) -> list[str]:
+        """Return the names of the services of the tenants that are there."""
+        return [name for name in self._live.reader.engine.service_names if name.startswith(TENANT)]
 
-    def _loads(self) -> ReportLoads:
+    def _loads(self, random: np.random.Generator) -> ReportLoads:
         """Return the loads of all placed replicas now."""
         partitions, nodes, loads = list[str](), list[str](), list[list[float]]()
-        hour = self._now / DAY
-        for name, (mean, peak) in self._tenants.items():
-            busy = 0.6 + 0.7 * np.cos(2 * np.pi * (hour - peak)) ** 2 + 0.3 * self._random.random()
+        for name in self._tenants():
+            mean, peak, _ = tenant(int(name.removeprefix(TENANT)))
+            busy = 0.6 + 0.7 * np.cos(2 * np.pi * (self._now / DAY - peak)) ** 2 + 0.3 * random.random()
             for replica in self._live.reader.engine.replicas(f"{name}/0"):
                 if replica.node is not None and not replica.leaving:
                     cpu = mean * busy * (0.25 if replica.role.name == "SECONDARY" else 1.0)
@@ -118,32 +116,39 @@ class Demo:
     async def step(self) -> None:
         """Let a step of time pass."""
         self._step += 1
-        await self._send(self._loads())
-        turn = self._step % PLAN_EVERY
+        random, turn = np.random.default_rng([54, self._step]), self._step % PLAN_EVERY
+        await self._send(self._loads(random))
         if turn == 1:
-            await self._send(*self._changes())
-            (sequence,) = await self._send(RequestPlan(now=self._now))
-            self._plan = f"p{sequence}"
-        plan = self._live.reader.state.plans.get(self._plan or "")
-        if turn == 1 + WAIT and plan is not None and plan.status is Status.READY:
-            await self._send(ApplyPlan(plan=plan.id, now=self._now))
+            await self._send(*self._changes(random), RequestPlan(now=self._now))
+        asked = self._now - WAIT * SECONDS
+        for plan in [*self._live.reader.state.plans.values()] if turn == 1 + WAIT else []:
+            if plan.now == asked and plan.status is Status.READY:
+                await self._send(ApplyPlan(plan=plan.id, now=self._now))
 
-    def _changes(self) -> list[LoggedEvent]:
+    def _changes(self, random: np.random.Generator) -> list[LoggedEvent]:
         """Return the events of some hours: a tenant comes, one leaves, and at times a node is emptied or returns."""
-        events = [*self._arrival(), *self._departure()]
-        if self._drained is not None:
-            events.append(UndrainNode(name=self._drained, now=self._now))
-            self._drained = None
-        elif self._random.random() < 0.3:
-            self._drained = f"n{self._random.integers(NODES):02}"
-            events.append(DrainNode(name=self._drained, now=self._now))
+        leaves = str(random.choice(self._tenants()))
+        events = [
+            *self._arrival(TENANTS + self._step // PLAN_EVERY),
+            RemovePartition(name=f"{leaves}/0", now=self._now),
+            RemoveService(name=leaves),
+        ]
+        nodes = self._live.reader.engine.nodes
+        drained = [node.name for node in nodes if node.deactivation_intent is not DeactivationIntent.NONE]
+        events += [UndrainNode(name=name, now=self._now) for name in drained]
+        if not drained and random.random() < 0.3:
+            events.append(DrainNode(name=f"n{random.integers(NODES):02}", now=self._now))
         return events
 
 
+def tenant(number: int) -> tuple[float, float, int]:
+    """Return mean processor load, time of the peak as a share of a day, and number of replicas of a tenant."""
+    random = np.random.default_rng([58, 0, number])
+    return float(random.choice([1.0, 2.0, 4.0, 8.0])), float(random.normal(0.55, 0.12)), int(random.choice([1, 3]))
+
+
 async def run_demo(service: PlacementService) -> None:
-    """Run the demonstration until it is cancelled; a cluster of an earlier one is served as it was left."""
-    if NAME in service.clusters:
-        return
+    """Run the demonstration until it is cancelled; one of an earlier run goes on."""
     demo = Demo(service)
     try:
         await demo.begin()

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from cluster.service.documents import Document, read
 from plb import Application, Budget, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Service
 from plb.array_types import Array, Int
-from plb.errors import ConflictError, InvalidValueError, PlbError
+from plb.errors import InvalidValueError, PlbError
 from plb.risk import DemandHistory
 from plb.validation import check_name, check_number
 
@@ -209,16 +209,7 @@ class ReportLoads(ClusterEvent, tag="loads"):
         """Return the engine's rows of the replicas, (m,)."""
         if self.indices is not None:
             return np.array(self.indices, np.int64)
-        places: dict[str, dict[str | None, int]] = {}
-        rows = np.empty(len(self.partitions), np.int64)
-        for index, (partition, node) in enumerate(zip(self.partitions, self.nodes, strict=True)):
-            if partition not in places:
-                replicas = engine.replicas(partition)
-                places[partition] = {replica.node: replica.index for replica in replicas if not replica.leaving}
-            if node not in places[partition]:
-                raise ConflictError(f"loads: partition {partition} has no replica on node {node}")
-            rows[index] = places[partition][node]
-        return rows
+        return engine.replica_indices(self.partitions, self.nodes)
 
 
 class RequestPlan(ClusterEvent, tag="plan"):

@@ -181,6 +181,10 @@ class ClusterReplica:
             raise UnknownNameError("plan", plan_id, self.state.plans)
         return self.state.plans[plan_id]
 
+    def is_stale(self, record: PlanRecord) -> bool:
+        """Return whether a plan is open and cannot be applied any more, because the cluster has changed."""
+        return record.status in OPEN and record.generation != self.state.generation
+
     def _request(self, sequence: int, event: RequestPlan, now: float) -> None:
         """Note a plan that is asked for, and search it."""
         plans = self.state.plans
@@ -223,7 +227,7 @@ class ClusterReplica:
     def _carry_out(self, record: PlanRecord, *, leaving: bool) -> None:
         """Apply the moves of a plan that is ready and not stale."""
         self._expect(record, Status.READY)
-        if record.generation != self.state.generation:
+        if self.is_stale(record):
             raise StaleError(
                 f"plan {record.id} is of generation {record.generation}, and the cluster is at {self.state.generation}"
             )

@@ -206,7 +206,7 @@ def changed(live: LiveCluster) -> Changed:
 def status_of_plan(live: LiveCluster, plan: PlanRecord) -> PlanStatus:
     """Return what has become of a plan."""
     moves = (plan.document or {}).get("moves")
-    stale = plan.status in OPEN and plan.generation != live.reader.state.generation
+    stale = live.reader.is_stale(plan)
     return PlanStatus(plan.id, plan.status, plan.generation, stale, None if moves is None else len(moves), plan.error)
 
 

@@ -97,6 +97,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "advance": {"now": 1.0},
     "apply": {"plan": Plan((MOVE,), NOTHING, NOTHING), "leaving": True},
     "partitions_on": {"node": "n0"},
+    "replica_indices": {"partitions": ["db/0"], "nodes": ["n0"]},
     "vacate": {"partition": "db/0", "node": "n0"},
 }
 """Valid or nearly valid arguments of each method."""

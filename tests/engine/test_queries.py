@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from plb import (
+    ConflictError,
     InvalidValueError,
     Metric,
     Node,
@@ -53,6 +54,18 @@ def test_partitions_on_a_node_are_those_with_a_replica_there(engine):
     assert names == {"n0": ("db/0", "db/1"), "n1": ("db/0",), "n2": ("db/0",), "n3": ()}
     with pytest.raises(UnknownNameError):
         engine.partitions_on("n4")
+
+
+def test_indices_of_replicas_on_nodes_are_those_of_the_replicas(engine):
+    engine.update_partition(Partition("db/1", service="db", replicas=[Replica(Role.PRIMARY, "n0")]))
+    placed = [(name, one) for name in ("db/1", "db/0") for one in engine.replicas(name) if one.node is not None]
+    partitions, nodes = [name for name, _ in placed], [one.node for _, one in placed]
+    assert engine.replica_indices(partitions, nodes).tolist() == [one.index for _, one in placed]
+    assert engine.replica_indices([], []).tolist() == []
+    with pytest.raises(ConflictError, match="partition db/1 has no replica on node n4"):
+        engine.replica_indices(["db/0", "db/1"], ["n0", "n4"])
+    with pytest.raises(UnknownNameError):
+        engine.replica_indices(["db/9"], ["n0"])
 
 
 def test_replicas_are_values(engine):

@@ -6,13 +6,13 @@ use (docs/constraints/applications.md).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 import numpy as np
 
 from plb.array_types import NOWHERE, Int
-from plb.errors import InsufficientCapacityError, InvalidValueError
+from plb.errors import ConflictError, InsufficientCapacityError, InvalidValueError
 from plb.model import DeactivationIntent, Role, Service
 from plb.model.quanta import UNLIMITED, MetricQuanta
 from plb.model.role import ROLES, check_role
@@ -76,6 +76,29 @@ def placed_replicas(state: ClusterState, partition: str) -> tuple[PlacedReplica,
             zip(*(column.tolist() for column in columns), strict=True), loads, strict=True
         )
     )
+
+
+def rows_on(state: ClusterState, partitions: Sequence[str], nodes: Sequence[str]) -> Int:
+    """Return the row of the replica of each partition on a node, (m,), both by name; departing ends do not count."""
+    table = state.rows
+    records, node_index = state.partitions, state.node_index
+    unknown = next((name for name in partitions if name not in records), None)
+    if unknown is not None:
+        state.partition(unknown)  # raises
+    node = np.array([node_index.get(name, NOWHERE - 1) for name in nodes], np.int64)
+    rows = np.full(len(node), NOWHERE)
+    first = np.array([records[name].rows[0] if records[name].rows else NOWHERE for name in partitions], np.int64)
+    waiting = np.flatnonzero(first != NOWHERE)
+    row = first[waiting]
+    while len(waiting):
+        is_found = (table.node[row] == node[waiting]) & ~table.leaving[row]
+        rows[waiting[is_found]] = row[is_found]
+        row = table.sibling[row]
+        goes_on = row != first[waiting]
+        waiting, row = waiting[goes_on], row[goes_on]
+    for position in np.flatnonzero(rows == NOWHERE)[:1].tolist():
+        raise ConflictError(f"loads: partition {partitions[position]} has no replica on node {nodes[position]}")
+    return rows
 
 
 def partitions_on(state: ClusterState, node: str) -> tuple[str, ...]:
