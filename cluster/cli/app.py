@@ -9,7 +9,7 @@ import typer
 from typer import Option
 
 from cluster.cli.bench import bench_app
-from cluster.cli.installation import doctor_command, example_command
+from cluster.cli.installation import doctor_command, example_command, schema_command
 from cluster.cli.kubernetes import kubernetes_app
 from cluster.cli.learn import learn_app
 from cluster.cli.provision import provision_command, replan_command
@@ -42,6 +42,7 @@ app.command("replay")(replay_command)
 app.command("serve")(serve_command)
 app.command("warmup")(warmup_command)
 app.command("doctor")(doctor_command)
+app.command("schema")(schema_command)
 app.add_typer(learn_app, name="learn")
 app.add_typer(study_app, name="study")
 app.add_typer(traces_app, name="traces")

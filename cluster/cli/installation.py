@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import shlex
 import tomllib
 from collections.abc import Iterable, Iterator
@@ -42,6 +43,24 @@ def example_command(
         typer.echo(file)
     if path.suffix == ".toml" and "run" in tomllib.loads(path.read_text(encoding="utf-8")):
         typer.echo(f"To run it: plb simulate {shlex.quote(str(out / path.relative_to(root)))}")
+
+
+@clear_errors
+def schema_command(
+    name: Annotated[
+        str, Argument(help="scenario, plan, config, application, metric, node, partition, replica or service.")
+    ] = "scenario",
+) -> None:
+    """Print a JSON schema: of scenario files, for editors, or of what programs exchange with the engine."""
+    from cluster.scenario.scenario_file import scenario_schema
+    from plb import Application, Metric, Node, Partition, Plan, PlbConfig, Replica, Service, UnknownNameError
+
+    kinds = (Application, Metric, Node, Partition, Plan, Replica, Service)
+    schemas = {kind.__name__.lower(): kind.json_schema for kind in kinds}
+    schemas |= {"scenario": scenario_schema, "config": PlbConfig.json_schema}
+    if name not in schemas:
+        raise UnknownNameError("schema", name, sorted(schemas))
+    typer.echo(json.dumps(schemas[name](), indent=2))
 
 
 def examples() -> Path:

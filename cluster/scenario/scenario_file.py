@@ -15,9 +15,10 @@ import attrs
 from cluster.errors import ScenarioError
 from cluster.scenario.cluster_sections import ClusterSection, Faults, Upgrades
 from cluster.scenario.scenario import BUILT_IN_POLICIES, FIXED_METRIC_FIELDS, RunSection, Scenario, import_files
-from cluster.scenario.sections import Section, SectionReader, as_text, check_is_file, nearest, read_toml
+from cluster.scenario.sections import Section, SectionReader, as_text, bounds_of, check_is_file, nearest, read_toml
 from cluster.scenario.workload_sections import ApplicationsSection, Known, Scaling, Workload
 from plb import ConflictError, InvalidValueError, Metric, PlbConfig, PlbError
+from plb.model.documents import SCHEMA_VERSION, Document, object_schema, schema_of
 from plb.registry import check_extensions, path_options, policies
 from plb.settings.config import ANNEALING
 from workloads.trace_files import holds_traces
@@ -89,6 +90,35 @@ def scenario_from(
     """
     reader = _ScenarioReader(text, Path() if folder is None else folder)
     return reader.checked(source, reader.scenario({"name": name or source, **data}))
+
+
+def scenario_schema() -> Document:
+    """Return the JSON schema of the contents of scenario files, with which editors complete and check them."""
+    sections = {key: schema_of(kind, bounds_of) for key, kind in SECTIONS.items()}
+    groups = {key: _by_name(schema_of(kind, bounds_of)) for key, kind in NAMED_SECTIONS.items()}
+    engine = _only(PlbConfig, ENGINE_FIELDS)
+    metrics = _by_name(object_schema(_only(Metric, METRIC_FIELDS), ()))
+    properties = {
+        "name": schema_of(str),
+        "imports": schema_of(tuple[str, ...]),
+        **sections,
+        **groups,
+        "metrics": metrics,
+        "engine": object_schema(engine, ()),
+        "policies": _by_name(object_schema({**engine, "metrics": metrics, "applications": schema_of(Known)}, ())),
+    }
+    return {"$schema": SCHEMA_VERSION, "title": "A scenario of plb", **object_schema(properties, ())}
+
+
+def _only(kind: type, names: Iterable[str]) -> Document:
+    """Return the JSON schemas of some fields of a class of the engine, by name."""
+    properties = schema_of(kind)["properties"]
+    return {name: properties[name] for name in names}
+
+
+def _by_name(schema: Document) -> Document:
+    """Return the JSON schema of objects with this schema under names of the user's own."""
+    return {"type": "object", "additionalProperties": schema}
 
 
 class _ScenarioReader(SectionReader):

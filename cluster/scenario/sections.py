@@ -87,6 +87,15 @@ def check_field(item: str, field: attrs.Attribute[Any], value: Any) -> None:
         field.metadata["range"].check(item, field.name, value)
 
 
+def bounds_of(field: attrs.Attribute[Any]) -> dict[str, Any]:
+    """Return the range of a section's field as keywords of a JSON schema."""
+    limits = field.metadata.get("range")
+    if limits is None:
+        return {}
+    bounds = {"exclusiveMinimum" if limits.low_open else "minimum": limits.low, "maximum": limits.high}
+    return {keyword: bound for keyword, bound in bounds.items() if math.isfinite(bound)}
+
+
 @attrs.frozen(kw_only=True)
 class Section:
     """A section whose fields are checked when it is created."""
