@@ -11,6 +11,7 @@ import nox
 
 ROOT = Path(__file__).parent
 PYTHONS = nox.project.python_versions(nox.project.load_toml(ROOT / "pyproject.toml"))
+RECORD = "benchmarks/pythons.py"
 nox.options.error_on_missing_interpreters = False
 
 
@@ -21,6 +22,7 @@ def wheel(session: nox.Session) -> None:
     dist, work = folder / "dist", folder / "work"
     session.run("python", "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(dist), str(ROOT))
     session.install(str(max(dist.glob("*.whl"))))
+    session.run("python", RECORD, "wheel", "failed")
     work.mkdir(exist_ok=True)
     session.chdir(work)
     fresh = {"HOME": str(folder), "PLB_CACHE_DIR": str(folder / "kernels"), "PYTHONPATH": ""}
@@ -30,7 +32,7 @@ def wheel(session: nox.Session) -> None:
     session.run("plb", "doctor", env=fresh)
     session.run("python", "-m", "plb", "--version", env=fresh)
     session.chdir(ROOT)
-    session.run("python", "benchmarks/pythons.py", "wheel", "works")
+    session.run("python", RECORD, "wheel", "works")
 
 
 @nox.session(python=PYTHONS)
@@ -38,5 +40,6 @@ def tests(session: nox.Session) -> None:
     """Run the tests but the slow ones, or those that are given: ``nox -s tests-3.11 -- tests/model``."""
     report = Path(session.create_tmp()).resolve() / "report.xml"
     session.install("--editable", ".[dev]")
+    session.run("python", RECORD, "tests", "failed")
     session.run("pytest", "-m", "not slow", "--junit-xml", str(report), *(session.posargs or ["-n", "2"]))
-    session.run("python", "benchmarks/pythons.py", "tests", str(report), *session.posargs)
+    session.run("python", RECORD, "tests", str(report), *session.posargs)

@@ -68,5 +68,5 @@ def write_page() -> None:
 
 if __name__ == "__main__":
     session, outcome, *arguments = sys.argv[1:]
-    record(session, outcome_of(Path(outcome), arguments) if session == "tests" else outcome)
+    record(session, outcome_of(Path(outcome), arguments) if outcome.endswith(".xml") else outcome)
     write_page()

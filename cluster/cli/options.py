@@ -14,7 +14,8 @@ RunSeed: TypeAlias = Annotated[int | None, Option(help="Seed. Default: as in the
 RunDays: TypeAlias = Annotated[float | None, Option(help="Simulated days. Default: as in the scenario.")]
 Traces: TypeAlias = Annotated[Path | None, Option(help="Directory of the traces. Default: as in the scenario.")]
 PlanFile: TypeAlias = Annotated[
-    Path | None, Option(help="Write the plan to this CSV file: node, node_type, application, replicas.")
+    Path | None,
+    Option(help="Write the plan to this CSV file (- is standard output): node, node_type, application, replicas."),
 ]
 Regions: TypeAlias = Annotated[list[str] | None, Option(help="Synthetic region. Can be repeated. Default: all four.")]
 Seed: TypeAlias = Annotated[int, Option(min=0, help="Seed of all random numbers.")]
@@ -25,7 +26,7 @@ Scheduler: TypeAlias = Annotated[
     str | None, Option(help="Address of a Dask scheduler whose workers execute the runs: tcp://HOST:PORT.")
 ]
 Restart: TypeAlias = Annotated[bool, Option("--restart", help="Repeat the finished runs in the directory.")]
-Json: TypeAlias = Annotated[Path | None, Option(help="Write the figures to this file.")]
+Json: TypeAlias = Annotated[Path | None, Option(help="Write the figures to this file; - is standard output.")]
 StudyFolder: TypeAlias = Annotated[Path | None, Option(help="Directory of the results. Default: results/study-NAME.")]
 PlotsFormat: TypeAlias = Annotated[
     PlotFormat,

@@ -34,7 +34,9 @@ def simulate_command(
     out: Annotated[Path | None, Option(help="Directory for tables, summary and plots. Default: results/NAME.")] = None,
     force: Annotated[bool, Option("--force", help="Overwrite results in the directory.")] = False,
     traces: Traces = None,
-    json: Annotated[Path | None, Option(help="Write the figures of the summary table to this file.")] = None,
+    json: Annotated[
+        Path | None, Option(help="Write the figures of the summary table to this file; - is standard output.")
+    ] = None,
     jobs: Annotated[int, Option(min=1, help="Processes. The results do not depend on it.")] = 1,
     engine: Annotated[
         str | None,
@@ -149,7 +151,7 @@ def _cut_short(runs: list[RunResult]) -> str:
 @clear_errors
 def report_command(
     results: Annotated[Path, Argument(metavar="DIR", help="Results directory of plb simulate.")],
-    out: Annotated[Path | None, Option(help="File to write. Default: DIR/report.html.")] = None,
+    out: Annotated[Path | None, Option(help="File to write; - is standard output. Default: DIR/report.html.")] = None,
     force: Annotated[bool, Option("--force", help="Overwrite the file.")] = False,
     quiet: Quiet = False,
 ) -> None:

@@ -242,3 +242,11 @@ def test_wrong_input_is_named(instance: Path, plan: Path, tmp_path: Path) -> Non
         assert words in result.stderr
     assert not (tmp_path / "figures.json").exists()
     assert not (tmp_path / "x.csv").exists()
+
+
+def test_a_plan_can_go_to_standard_output(base: Path, tmp_path: Path) -> None:
+    run = plb(base, "--algorithm", "FF", "--out", "-")
+    assert run.exit_code == 0
+    plb(base, "--algorithm", "FF", "--out", tmp_path / "plan.csv")
+    assert run.stdout == (tmp_path / "plan.csv").read_text()
+    assert "Plan: -" in run.stderr
