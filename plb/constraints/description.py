@@ -63,7 +63,9 @@ class NamedSolution:
         """The position of each row's partition in `ClusterState.partitions`, (M,), or NOWHERE."""
         position = np.full(len(self.solution.node), NOWHERE)
         rows = [record.rows for record in self.state.partitions.values()]
-        position[[*chain.from_iterable(rows)]] = np.repeat(np.arange(len(rows)), [*map(len, rows)])
+        replicas = np.fromiter(map(len, rows), np.int64, len(rows))
+        rows_in_order = np.fromiter(chain.from_iterable(rows), np.int64, int(replicas.sum()))
+        position[rows_in_order] = np.repeat(np.arange(len(rows)), replicas)
         return position
 
 
