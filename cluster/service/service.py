@@ -155,7 +155,7 @@ class PlacementService:
         self._saved: dict[str, Saved] = {}
         """States to write, by cluster."""
         self._writer = ThreadPoolExecutor(1, "plb log")
-        self._next = log.last + 1
+        self._next = 1
         self._task: asyncio.Task[None] | None = None
         self._ends: set[asyncio.Future[None]] = set()
         """Ends of the searches of removed clusters."""
@@ -163,10 +163,16 @@ class PlacementService:
         """Why the last writing of the log failed; None: it succeeded."""
 
     async def start(self) -> None:
-        """Make all clusters of the log again, and start to accept events."""
+        """Make all clusters of the log again, and start to accept events; after an error the log is closed."""
         self._loop = asyncio.get_running_loop()
-        for name in self._log.clusters():
-            await self._loop.run_in_executor(self._writer, self._restore, name)
+        try:
+            self._next = self._log.last + 1
+            for name in self._log.clusters():
+                await self._loop.run_in_executor(self._writer, self._restore, name)
+        except BaseException as error:
+            self.failure = str(error)
+            await self.stop()
+            raise
         self._task = asyncio.create_task(self._write_all())
 
     async def stop(self) -> None:
