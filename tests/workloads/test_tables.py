@@ -235,6 +235,52 @@ def test_thousands_and_other_formats_need_an_option(tmp_path: Path):
     assert demand(converted(path, **columns)[0]) == {"table": [1050, 1150, 1250]}
 
 
+PLAIN = "".join(f"{moment(k)},{vm},{CPU[vm][k]}\n" for k in range(4) for vm in CPU)
+ODDITIES = {
+    "comments": "# exported\n# twice\nat,vm,used\n" + PLAIN,
+    "trailing separators": "at,vm,used,\r\n" + PLAIN.replace("\n", ",\r\n"),
+    "percent": "at,vm,used\n" + PLAIN.replace("\n", " %\n"),
+    "null of databases": "at,vm,used\n" + PLAIN + "2024-03-04 06:20:00,a,\\N\n",
+    "descending": "\n".join(["at,vm,used", *PLAIN.splitlines()[::-1]]),
+    "blanks": "at vm used\n" + PLAIN.replace(" ", "T").replace(",", " "),
+    "quotes": '"at","vm","used"\n' + PLAIN.replace(",a,", ',"a",'),
+}
+
+
+@pytest.mark.parametrize("oddity", ODDITIES)
+def test_oddities_of_text_files(oddity: str, tmp_path: Path):
+    traces, _ = converted(saved(tmp_path, ODDITIES[oddity]), time="at", id="vm", metrics="cpu=used")
+    assert demand(traces) == CPU
+
+
+def test_lines_count_comments(tmp_path: Path):
+    path = saved(tmp_path, "# exported\nat,vm,used\n" + PLAIN + "2024-03-04 06:20:00,a,x\n")
+    with pytest.raises(TraceError, match="row 11, column used: found 'x'"):
+        converted(path, time="at", id="vm", metrics="cpu=used")
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_another_encoding_is_named(encoding: str, tmp_path: Path):
+    path = tmp_path / "table.csv"
+    path.write_text("at,vm,größe\n" + PLAIN, encoding=encoding)
+    with pytest.raises(TraceError, match="expected a text file in UTF-8 that can be read"):
+        converted(path, time="at", id="vm", metrics="cpu=größe")
+
+
+def test_a_forgotten_tenant_is_told(tmp_path: Path):
+    lines = ["at,vm,used", *(f"{300 * k},{vm},1" for vm in "abc" for k in range(4))]
+    with pytest.raises(
+        TraceError, match=r"12 rows of only 4 tenants and times; expected .* column of the tenant \(id\)"
+    ):
+        converted(saved(tmp_path, "\n".join(lines)), time="at", metrics="cpu=used")
+
+
+def test_times_as_columns_are_to_be_transposed(tmp_path: Path):
+    path = saved(tmp_path, ",".join(["vm", *(str(moment(k)) for k in range(20))]) + "\n")
+    with pytest.raises(TraceError, match=r"no column 'at', but vm, .* and 16 more; expected .* transpose the table"):
+        converted(path, time="at", id="vm", metrics="cpu=used")
+
+
 def test_a_step_of_ones_own_and_an_hour_that_occurs_twice(tmp_path: Path):
     """The origin is midnight of the zone; of two equal hours in autumn the first counts."""
     rows = [f"27.10.2024 {hour:02}:{minute:02};{hour}" for hour in (1, 2, 2, 3) for minute in (0, 30)]

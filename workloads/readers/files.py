@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import attrs
 import numpy as np
@@ -122,6 +122,8 @@ class TextTable:
     """Names and types, in the order of the file; an empty field is null."""
     separator: str = ","
     """One character between two fields."""
+    above: int = 0
+    """Number of lines before the header or the first row, such as comments."""
     quote: str | None = '"'
     """The character around fields with separators; None: there is none."""
     header: bool = False
@@ -137,7 +139,7 @@ class TextTable:
         return pl.scan_csv(
             path,
             has_header=False,
-            skip_lines=skipped,
+            skip_lines=self.above + skipped,
             separator=self.separator,
             schema={**columns, BEYOND: pl.String},
             glob=False,
@@ -154,7 +156,9 @@ class TextTable:
         """
         with streamable(path, scratch) as plain:
             self._check_first_line(path, self.first_line(path, plain))
-            numbered = self._scan(plain, self.columns, int(self.header)).with_row_index(ROW, int(self.header) + 1)
+            numbered = self._scan(plain, self.columns, int(self.header)).with_row_index(
+                ROW, self.above + int(self.header) + 1
+            )
             numbered = numbered.select(*columns, BEYOND, ROW)
             for chunk in chunks_of(numbered, rows, lambda error: self._explain(path, plain, error)):
                 self._check_width(path, chunk)
@@ -186,6 +190,7 @@ class TextTable:
                 n_rows=1,
                 separator=self.separator,
                 quote_char=self.quote,
+                skip_lines=self.above,
                 glob=False,
                 raise_if_empty=False,
                 truncate_ragged_lines=True,
@@ -229,24 +234,46 @@ class TextTable:
             text = pl.col(name).str.strip_chars()
             bad = (text != "") & text.cast(kind, strict=False).is_null()
             below = self._scan(plain, texts, int(self.header))
-            wrong = below.with_row_index("line", int(self.header) + 1).filter(bad)
+            wrong = below.with_row_index("line", self.above + int(self.header) + 1).filter(bad)
             try:
                 rows = wrong.select("line", name).collect(engine="streaming")
             except (OSError, pl.exceptions.PolarsError):
                 break
             check.bad_rows(np.ones(len(rows), np.bool_), name, rows[name], f"a number ({kind})", rows["line"])
         check.raise_problems()
-        check.refuse(damage(error), "a text file that can be read")
+        check.refuse(damage(error), "a text file in UTF-8 that can be read")
 
 
-def header_of(path: Path, scratch: Path) -> tuple[str, list[str]]:
-    """Return the separator of a text file, which gives its first line the most fields, and these fields."""
+COMMENT = "#"
+"""First character of lines before a header that are left out."""
+
+
+class TextHeader(NamedTuple):
+    """The first line of a text file with names of columns."""
+
+    separator: str
+    """The separator that gives the line the most fields."""
+    names: list[str]
+    """Its fields."""
+    above: int
+    """Number of lines of comments before it."""
+
+
+def header_of(path: Path, scratch: Path) -> TextHeader:
+    """Return the header of a text file, the first line that is no comment; an empty one has no names."""
+    line, above = COMMENT, -1
     with streamable(path, scratch) as plain:
-        (line, *_) = TextTable(columns={}, separator="\x1f", quote=None).first_line(path, plain) or [""]
+        while line.startswith(COMMENT):
+            above += 1
+            (line, *_) = TextTable(columns={}, separator="\x1f", quote=None, above=above).first_line(path, plain) or [
+                ""
+            ]
     readings = {one: next(csv.reader([line], delimiter=one), []) for one in SEPARATORS if one != " "}
     separator = max(readings, key=lambda one: len(readings[one]))
+    if len(readings[separator]) <= 1:
+        separator, readings = " ", {" ": line.split()}
     fields = [field.strip() for field in readings[separator]]
-    return separator, fields if any(fields) else []
+    return TextHeader(separator, fields if any(fields) else [], above)
 
 
 def parquet_chunks(path: Path, rows: int, columns: Sequence[pl.Expr]) -> Batches:

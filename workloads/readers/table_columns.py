@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from plb.array_types import Bool
-from plb.errors import ConflictError, InvalidValueError, UnknownNameError
+from plb.errors import MOST_LISTED, ConflictError, InvalidValueError, UnknownNameError
 from plb.phrasing import listed
 from plb.validation import check_number
 from workloads.column_checks import Checker
@@ -128,10 +128,12 @@ class TextFile:
     path: Path
     separator: str
     schema: Mapping[str, Any]
+    above: int
+    """Number of lines before the header."""
 
     def chunks(self, names: Sequence[str], rows: int, scratch: Path) -> Batches:
         """As in `Table`; empty lines are left out."""
-        table = TextTable(columns=self.schema, separator=self.separator, header=True)
+        table = TextTable(columns=self.schema, separator=self.separator, header=True, above=self.above)
         for chunk in table.chunks(self.path, scratch, rows, [pl.col(name) for name in names]):
             yield chunk.filter(pl.any_horizontal(pl.col(name).is_not_null() for name in names))
 
@@ -177,13 +179,13 @@ def _open(path: Path, scratch: Path) -> Table:
     check = Checker(path)
     if path.suffix == ".parquet":
         return ParquetFile(path, check.head().schema)
-    separator, names = header_of(path, scratch)
+    separator, names, above = header_of(path, scratch)
     if not names:
         check.refuse("no header", "a first line with the names of the columns", 1)
     again = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if again:
         check.refuse(f"the name {again[0]!r} of several columns", "names that differ", 1)
-    return TextFile(path, separator, dict.fromkeys(names, pl.String))
+    return TextFile(path, separator, dict.fromkeys(names, pl.String), above)
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -241,7 +243,11 @@ def layout_of(table: Table, columns: TableColumns) -> TableLayout:
         if name in layout.numbers and not (columns.id or columns.names):
             expected = "a column of a metric; * in its place if each tenant has its own column; id if rows name tenants"
             Checker(table.path).refuse(f"no column {name!r}, but {listed(names)}", expected)
-        raise UnknownNameError("column", name, names, where)
+        error = UnknownNameError("column", name, names, where)
+        if error.nearest or len(names) <= MOST_LISTED:
+            raise error
+        expected = "the name of a column; if times are names of columns, transpose the table first"
+        Checker(table.path).refuse(f"no column {name!r}, but {listed(names)}", expected)
     texts = {*columns.id, columns.names, columns.tenant_class}
     again = [column for column, count in Counter([*layout.times, *texts, *layout.numbers]).items() if count > 1]
     if again:

@@ -317,6 +317,7 @@ def table_reader(
     if content.owners["first"].count() == 0:
         counts = ", ".join(_metric_words(content, layout).values())
         Checker(source).refuse(f"no usable row ({counts})", "at least one with all metrics, at least 0")
+    _check_distinct(source, content, columns)
     step, told, late = _step(source, content, columns)
     origin, origin_words = _origin(content, parser.times)
     reader = SampledReader(
@@ -334,6 +335,15 @@ def table_reader(
         step_seconds=step,
     )
     return reader, _preview(source, tables[0], parser, content, (step, told))
+
+
+def _check_distinct(source: Path, content: TableContent, columns: TableColumns) -> None:
+    """Raise `TraceError` if most rows repeat a tenant and time, because a column was not named."""
+    times = content.example.drop_nulls()
+    distinct = times.n_unique() if len(times) else 0
+    if columns.time is not None and columns.names is None and len(times) > 2 * distinct:
+        expected = "a row for each: another column of the tenant (id), or times to the second"
+        Checker(source).refuse(f"{len(times):,} rows of only {distinct:,} tenants and times", expected)
 
 
 def _check_names(parsed: ParsedTable, content: TableContent, scratch: Path) -> None:

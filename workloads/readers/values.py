@@ -13,7 +13,7 @@ import polars as pl
 from workloads.column_checks import LATEST, TIMES, Checker
 from workloads.readers.external_sort import ROW
 
-ABSENT = ("", "-", "na", "n/a", "nan", "null", "none", "nil")
+ABSENT = ("", "-", "na", "n/a", "nan", "null", "none", "nil", "\\n")
 """Texts for no value, in lower case."""
 GROUPS = {".": r"^[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?$", ",": r"^[+-]?[1-9]\d{0,2}(?:\.\d{3})+(?:,\d*)?$"}
 """Numbers with separated thousands, by their decimal mark."""
@@ -45,7 +45,7 @@ class NumberForm:
         if values.dtype != pl.String:
             check.add(f"type {values.dtype}", "a column of numbers", column=name)
             return pl.Series(name, [None] * len(values), pl.Float64)
-        text = _present(values)
+        text = _present(values).str.strip_suffix("%").str.strip_chars()
         grouped = text.str.contains(GROUPS[self.decimal]).fill_null(value=False)
         text = text.zip_with(~grouped, text.str.replace_all("," if self.decimal == "." else ".", "", literal=True))
         plain = text.str.replace(",", ".", literal=True) if self.decimal == "," else text
