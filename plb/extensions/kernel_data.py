@@ -313,7 +313,7 @@ def named(error: BaseException, kind: str, name: str, method: str) -> BaseExcept
 
     A `PlbError` is returned with the name of the extension before its text, an interrupt as it is.
     """
-    if isinstance(error, PlbError):
+    if isinstance(error, PlbError) and not isinstance(error, ExtensionError):
         error.place(f"{kind} {name}: {method}")
     if isinstance(error, PlbError) or not isinstance(error, Exception):
         return error

@@ -169,9 +169,16 @@ def test_changes_of_roles_for_an_upgrade_neither_count_nor_wait(one_action: bool
     assert engine._planner.scheduler.issued == []
 
 
-def test_moves_for_new_replicas_are_limited() -> None:
+@pytest.mark.parametrize(
+    "limit",
+    [
+        {"global_movement_throttle_threshold_for_placement": 1},
+        {"global_movement_throttle_threshold_percentage_for_placement": 0.25},
+    ],
+)
+def test_moves_for_new_replicas_are_limited(limit: dict[str, Any]) -> None:
     """A replica of 4 fits on no node unless another one moves; one such move is allowed in the interval."""
-    settings = {"global_movement_throttle_threshold_for_placement": 1, "load_balancing_enabled": False}
+    settings = {**limit, "load_balancing_enabled": False}
     engine = engine_with(
         {f"n{number}": 5.0 for number in range(4)},
         {f"p{number}": (f"n{number}", 2.0) for number in range(4)},

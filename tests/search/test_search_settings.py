@@ -70,6 +70,16 @@ def test_fast_and_slow_balancing_have_separate_timeouts(slow, timeout):
         assert run.plan([], None).reproducible is (name != timeout)
 
 
+def test_slow_balancing_cools_at_its_own_rate():
+    temperatures = set()
+    for rate in (0.5, 0.98):
+        cooling = {"cooling": "by_round", "initial_temperature": 1.0, "slow_balancing_temperature_decay_rate": rate}
+        run = search_of(busy(one_action_per_refresh=True, **cooling))
+        run.balance(slow=True)
+        temperatures.add(run.plan([], None).temperature)
+    assert len(temperatures) == 2
+
+
 def test_cluster_specific_temperature_of_zero_accepts_only_improvements():
     settings = {"enable_cluster_specific_initial_temperature": True, "cluster_specific_temperature_coefficient": 0.0}
     cold, warm = (busy(cooling="by_round", **extra).balance().proposals.accepted for extra in (settings, {}))
