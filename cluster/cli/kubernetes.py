@@ -39,7 +39,6 @@ Every: TypeAlias = Annotated[
 @kubernetes_app.command("feed")
 @clear_errors
 def feed_command(
-    # long because of the options, each with its help
     service: Annotated[str, typer.Argument(metavar="SERVICE_URL", help="Service, such as http://127.0.0.1:8765.")],
     cluster: Annotated[str, Option(help="Name of its cluster.")] = "main",
     nodes: Nodes = None,
@@ -78,7 +77,6 @@ def feed_command(
 @kubernetes_app.command("rebalance")
 @clear_errors
 def rebalance_command(
-    # long because of the options, each with its help
     nodes: Nodes = None,
     pods: Pods = None,
     usage: Usage = None,
