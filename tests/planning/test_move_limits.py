@@ -208,16 +208,17 @@ def test_balancing_waits_after_an_event_of_a_node(delay: str) -> None:
     assert engine.refresh(150.0).moves
 
 
-@pytest.mark.parametrize("event", ["node_down", "new_node"])
-def test_repairs_of_the_spread_wait_after_an_event_of_a_node(event: str) -> None:
+@pytest.mark.parametrize(
+    "delay", ["constraint_fix_partial_delay_after_node_down", "constraint_fix_partial_delay_after_new_node"]
+)
+def test_repairs_of_the_spread_wait_after_an_event_of_a_node(delay: str) -> None:
     nodes = [Node(f"n{number}", fault_domain=f"fd:/{number % 2}") for number in range(4)]
-    settings = {f"constraint_fix_partial_delay_after_{event}": 100.0}
-    engine = engine_with(nodes, {}, load_balancing_enabled=False, **settings)
+    engine = engine_with(nodes, {}, load_balancing_enabled=False, **{delay: 100.0})
     replicas = [Replica(Role.INSTANCE, "n0"), Replica(Role.INSTANCE, "n2")]
     engine.update_service(Service("web", stateful=False, target_replicas=2))
     engine.update_partition(Partition("p", service="web", replicas=replicas))
     engine.update_node(Node("n9", fault_domain="fd:/0"), now=50.0)
-    engine.update_node(Node("n9", fault_domain="fd:/0", up=event == "new_node"), now=50.0)
+    engine.update_node(Node("n9", fault_domain="fd:/0", up=delay.endswith("new_node")), now=50.0)
     assert not engine.refresh(149.0).moves
     assert len(engine.refresh(150.0).moves) == 1
 
