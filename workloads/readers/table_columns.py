@@ -345,17 +345,14 @@ class TableParser:
 
     def _wide(self, parsed: pl.DataFrame) -> pl.DataFrame:
         """Return a row for each tenant and time of rows with a column for each tenant."""
-        time = pl.col(str(self.layout.columns.time)).alias(TIME)
+        cells = self.layout.cells
         names = [metric.info.name for metric in self.layout.metrics]
-        return pl.concat(
-            parsed.select(
-                pl.lit(owner).alias(OWNER),
-                time,
-                *measured({name: pl.col(cell) for name, cell in zip(names, cells, strict=True)}),
-                ROW,
-            )
-            for owner, cells in self.layout.cells.items()
-        )
+        tenants = pl.Series(OWNER, list(cells), pl.String)
+        rows = pl.concat([parsed.select(pl.col(str(self.layout.columns.time)).alias(TIME), ROW)] * len(cells))
+        columns_of = zip(names, zip(*cells.values(), strict=True), strict=True)
+        values = [pl.concat(parsed.get_column(cell) for cell in column).alias(name) for name, column in columns_of]
+        together = rows.with_columns(tenants.gather(np.repeat(np.arange(len(cells)), len(parsed))), *values)
+        return together.select(OWNER, TIME, *measured({name: pl.col(name) for name in names}), ROW)
 
     def _values(self) -> list[pl.Expr]:
         """Return the metrics and the reason to refuse a row, as columns."""
