@@ -305,6 +305,7 @@ def test_any_text_has_a_name_for_a_directory(text):
         ("1.5h", 5400),
         (" 2D 4H ", 187_200),
         ("90m", 5400),
+        ("5min", 300),
         ("1m30s", 90),
     ],
 )
