@@ -11,6 +11,7 @@ import pytest
 from plb import (
     Application,
     Budget,
+    ConflictError,
     InvalidValueError,
     Metric,
     Node,
@@ -98,7 +99,7 @@ def test_settings_hold_values_of_python(field):
     for value in [default] if default is not None else [True, 1, 1.0]:
         try:
             expected = getattr(PlbConfig(metrics=[Metric("cpu")], **{field: value}), field)
-        except InvalidValueError:
+        except (ConflictError, InvalidValueError):
             continue
         config = PlbConfig(metrics=[Metric("cpu")], **{field: in_numpy(value)})
         assert getattr(config, field) == expected

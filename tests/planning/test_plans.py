@@ -165,7 +165,8 @@ def test_repair_of_a_soft_rule_leaves_no_hard_rule_broken():
     add_partition(engine, "pair/b", Replica(Role.PRIMARY, "n1", pinned=True), Replica(Role.SECONDARY, "n0"))
     add_partition(engine, "single/0", Replica(Role.PRIMARY, "n0", pinned=True))
     add_partition(engine, "single/1", Replica(Role.PRIMARY, "n1", pinned=True))
-    for name, node, load in (("pair/a", "n0", 60), ("single/0", "n0", 60), ("single/1", "n1", 90)):
+    reports = (("pair/a", "n0", 60), ("pair/b", "n1", 0), ("single/0", "n0", 60), ("single/1", "n1", 90))
+    for name, node, load in reports:
         engine.report_load(name, node, {"m": load})
     plan = engine.repair()
     assert ("pair/a", "n0") in [(move.partition, move.source) for move in plan.moves]
