@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plb import InvalidValueError, MoveKind, Partition, Replica, Role, Service
+from plb import InvalidValueError, MoveKind, OnDownNode, Partition, Replica, Role, Service
 from plb.ready_made import LeastDomains
 from plb.testing import Cluster, configuration_of, small_clusters
 from tests.machines import short_machine_of
@@ -131,7 +131,7 @@ def test_repair_moves_broken_replicas_off_nodes_that_are_evacuated(state, moves)
     engine = engine_with(LeastDomains({"db": 3}), db=(["n0", "n1", "n2"], 0))
     for node in RACKS[:2]:
         engine.update_node(attrs.evolve(node, **state))
-    assert len(engine.violations()) == 2
+    assert len([one for one in engine.violations() if not isinstance(one, OnDownNode)]) == 2
     plan = engine.repair()
     assert [move.target for move in plan.moves] == (["n4"] if moves else [])
 
