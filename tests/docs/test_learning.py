@@ -1,4 +1,4 @@
-"""Keys, names and defaults of the guide to learning are those of the project."""
+"""Names and defaults of the guide to learning are those of the project."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import attrs
 import pytest
 
 from cluster.learning.baselines import BASELINES, FitRule
-from cluster.learning.config import JOB_KINDS, TRAINING_FIELDS, EvaluationSection, read_config
-from cluster.learning.episode import Dimensions, Penalties
+from cluster.learning.config import read_config
+from cluster.learning.episode import Penalties
 from cluster.scenario.scenario_file import read_scenario
 from plb.policies.learned import Learned
 from tests.docs.pages import ROOT
@@ -27,15 +27,6 @@ def rows(first_cell: str) -> list[list[str]]:
 def test_weights_of_the_guide_are_the_defaults():
     shown = {name.replace("-", "_"): float(weight) for name, _, weight in rows("penalty")}
     assert shown == attrs.asdict(Penalties())
-
-
-def test_keys_of_the_guide_are_those_of_learning_files():
-    shown = {cells[0]: re.findall(r"`(\w+)`", cells[1]) for cells in rows("section")}
-    assert set(shown["`[machines]`"]) == {field.name for field in attrs.fields(Dimensions)}
-    assert shown["`[penalties]`"] == [field.name for field in attrs.fields(Penalties)]
-    assert shown["`[training]`"] == list(TRAINING_FIELDS)
-    assert shown["`[evaluation]`"] == [field.name for field in attrs.fields(EvaluationSection)]
-    assert [cells[0].strip('`"') for cells in rows("`kind`")] == list(JOB_KINDS)
 
 
 def test_heuristics_of_the_guide_are_the_baselines():
