@@ -20,7 +20,6 @@ import numpy as np
 import uvicorn
 from PIL import Image
 
-from cluster.service.console import routes
 from cluster.service.events import (
     ApplyPlan,
     DrainNode,
@@ -111,7 +110,7 @@ class Console:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         await self.service.start()
-        self._app = application(self.service, routes=routes(self.service))
+        self._app = application(self.service)
         config = uvicorn.Config(self._app, lifespan="off", ws="none", log_config=None, timeout_graceful_shutdown=2)
         self._server = uvicorn.Server(config)
         with socket.create_server(("127.0.0.1", 0)) as listening:

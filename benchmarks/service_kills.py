@@ -25,10 +25,10 @@ from tempfile import mkdtemp
 from typing import Any
 
 from cluster.service import searches
-from cluster.service.documents import plain
 from cluster.service.events import HostEvent, MakeCluster, decoded
 from cluster.service.log import Log
 from cluster.service.service import PlacementService
+from plb.model.documents import plain
 
 CLUSTER = "main"
 SETTINGS = {"metrics": [{"name": "cpu"}, {"name": "memory"}]}

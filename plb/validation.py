@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import Enum
+from itertools import filterfalse
 from numbers import Real
 from operator import index
 from types import NoneType
@@ -204,7 +205,9 @@ def check_names(item: str, field: str, values: object) -> tuple[str, ...]:
     names = check_collection(item, field, values, allowed)
     if not all(isinstance(name, str) for name in names):
         raise InvalidValueError(item, field, values, allowed)
-    return tuple(check_text(item, field, name) for name in names)
+    for name in filterfalse(str.isascii, names):
+        check_text(item, field, name)
+    return names
 
 
 def check_distinct(kind: str, names: Collection[str]) -> None:

@@ -97,12 +97,12 @@ def rebalance_command(
     execute: Annotated[bool, Option("--execute", help="Evict the pods. Default: only say what would move.")] = False,
 ) -> None:
     """Say which pods would move and why, as JSON lines; with --execute, evict them."""
-    from cluster.service.documents import read
     from cluster.service.events import decoded
     from cluster.service.kubernetes.rebalancer import SETTINGS, Rebalancer
     from cluster.service.kubernetes.sources import ApiServer
     from plb import PlbConfig
     from plb.errors import ConflictError
+    from plb.model.documents import read
 
     source = _source(nodes, pods, usage or (), server, token_file, certificate_authority)
     api = source if execute and isinstance(source, ApiServer) else None

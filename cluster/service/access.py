@@ -7,15 +7,11 @@ import binascii
 import hashlib
 import hmac
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Mapping
 from enum import IntEnum
-from functools import wraps
 from pathlib import Path
-from typing import TypeAlias
 
 import attrs
-from starlette.requests import Request
-from starlette.responses import Response
 
 from cluster.service.problems import RefusedError
 from cluster.service.service import SERVICE
@@ -45,38 +41,12 @@ class Right(IntEnum):
 
 
 @attrs.frozen
-class Token:
-    """A token, without its text."""
-
-    right: Right
-    name: str
-    """Name of its owner, the actor in the log."""
-    digest: bytes = attrs.field(repr=False)
-    """SHA-256 of the token."""
-
-
-@attrs.frozen
 class Actor:
     """Who sends a request."""
 
     name: str
+    """Name of the owner of a token, as in the log."""
     right: Right
-
-
-@attrs.define
-class Bucket:
-    """Requests that an actor has left; they come back over time."""
-
-    left: float
-    at: float
-    """Time of the last request, in seconds."""
-
-    def take(self, now: float) -> bool:
-        """Return whether a request is left at a time, and use it."""
-        self.left, self.at = min(MOST_REQUESTS, self.left + (now - self.at) * RATE), now
-        is_left = self.left >= 1
-        self.left -= is_left
-        return is_left
 
 
 class Access:
@@ -85,15 +55,16 @@ class Access:
     Parameters
     ----------
     tokens
-        The tokens; None: every request has all rights, because only this machine, or holders of a certificate, can
-        connect.
+        Whose each token is, by its SHA-256; None: every request has all rights, because only this machine, or holders
+        of a certificate, can connect.
     anyone
         Name of the actor without tokens.
     """
 
-    def __init__(self, tokens: Sequence[Token] | None = None, anyone: str = "loopback") -> None:
+    def __init__(self, tokens: Mapping[bytes, Actor] | None = None, anyone: str = "loopback") -> None:
         self._tokens, self._anyone = tokens, Actor(anyone, Right.APPLY)
-        self._buckets: dict[str, Bucket] = {}
+        self._left: dict[str, tuple[float, float]] = {}
+        """Requests that an actor has left, and the time of the last one, in seconds, by its name."""
         self.clock = time.monotonic
         self.has_tokens = tokens is not None
         """Whether every client needs a token."""
@@ -112,43 +83,38 @@ class Access:
             If the file cannot be read.
         """
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-        tokens: list[Token] = []
+        tokens: dict[bytes, Actor] = {}
         for number, line in enumerate(lines, 1):
             words = line.split()
             if words and not words[0].startswith("#"):
-                tokens.append(_token(f"{path}, line {number}", words, tokens))
+                _add_token(tokens, f"{path}, line {number}", words)
         if not tokens:
             raise InvalidValueError(str(path), "tokens", 0, "at least one line: role name token")
         return cls(tokens)
 
-    def actor(self, authorization: str | None) -> Actor:
-        """Return whose token the header Authorization has; raise `RefusedError` if it has none of the file."""
-        if self._tokens is None:
-            return self._anyone
-        digest = hashlib.sha256(_secret(authorization)).digest()
-        actor: Actor | None = None
-        for token in self._tokens:  # all of them, so that the time does not tell which
-            if hmac.compare_digest(token.digest, digest):
-                actor = Actor(token.name, token.right)
-        if actor is None:
-            self._take("")
-            raise RefusedError(401, "a token is needed; send it as Authorization: Bearer TOKEN", SCHEMES)
-        return actor
-
     def admit(self, authorization: str | None, right: Right) -> Actor:
         """Return who sends a request with the header Authorization, or a line, and count it.
 
-        Raise `RefusedError` without the right to it, or after too many.
+        Raise `RefusedError` without a token of the file or the right to it, or after too many.
         """
-        actor = self.actor(authorization)
-        self._take(actor.name)
-        check_right(actor, right)
-        return actor
+        actors = [self._anyone]
+        if self._tokens is not None:
+            digest = hashlib.sha256(_secret(authorization)).digest()
+            # all are compared, so that the time does not tell which
+            actors = [actor for own, actor in self._tokens.items() if hmac.compare_digest(own, digest)]
+        self._take(actors[0].name if actors else "")
+        if not actors:
+            raise RefusedError(401, "a token is needed; send it as Authorization: Bearer TOKEN", SCHEMES)
+        check_right(actors[0], right)
+        return actors[0]
 
     def _take(self, name: str) -> None:
-        """Count a request of an actor."""
+        """Count a request of an actor; those that it has left come back over time."""
         now = self.clock()
-        if not self._buckets.setdefault(name, Bucket(MOST_REQUESTS, now)).take(now):
+        left, at = self._left.get(name, (MOST_REQUESTS, now))
+        left = min(MOST_REQUESTS, left + (now - at) * RATE)
+        self._left[name] = left - (left >= 1), now
+        if left < 1:
             raise RefusedError(
                 TOO_MANY, f"more than {RATE:g} requests a second; send events in batches", {"Retry-After": "1"}
             )
@@ -161,8 +127,8 @@ def check_right(actor: Actor, right: Right) -> None:
         raise RefusedError(403, f"the role {needed} is needed, and the token of {actor.name} has the role {have}")
 
 
-def _token(item: str, words: list[str], tokens: list[Token]) -> Token:
-    """Return the token of a line of a file; `item` names the line in errors."""
+def _add_token(tokens: dict[bytes, Actor], item: str, words: list[str]) -> None:
+    """Add the token of a line of a file; `item` names the line in errors."""
     names = [right.name.lower() for right in Right]
     if len(words) not in (2, 3):
         raise InvalidValueError(item, "words", len(words), "role token, or role name token")
@@ -173,10 +139,10 @@ def _token(item: str, words: list[str], tokens: list[Token]) -> Token:
         raise InvalidValueError(item, "name", name, "another name; this is the service's own")
     if len(secret) < SHORTEST_TOKEN:
         raise InvalidValueError(item, "letters of the token", len(secret), f"at least {SHORTEST_TOKEN}")
-    token = Token(Right[words[0].upper()], name, hashlib.sha256(secret.encode()).digest())
-    if any(token.digest == earlier.digest for earlier in tokens):
+    digest = hashlib.sha256(secret.encode()).digest()
+    if digest in tokens:
         raise InvalidValueError(item, "token", "that of another line", "a token of its own")
-    return token
+    tokens[digest] = Actor(name, Right[words[0].upper()])
 
 
 def _secret(authorization: str | None) -> bytes:
@@ -189,26 +155,3 @@ def _secret(authorization: str | None) -> bytes:
     except (binascii.Error, ValueError):
         pair = b""
     return pair.partition(b":")[2]
-
-
-Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
-
-
-def needs(right: Right | None) -> Callable[[Endpoint], Endpoint]:
-    """Return a decorator for an endpoint that only those with a right may use; None: everybody.
-
-    The endpoint finds the `Actor` in ``request.state.actor``. `cluster.service.rest.application` refuses routes without
-    this decorator.
-    """
-
-    def decorate(endpoint: Endpoint) -> Endpoint:
-        @wraps(endpoint)
-        async def checked(request: Request) -> Response:
-            if right is not None:
-                request.state.actor = request.app.state.access.admit(request.headers.get("authorization"), right)
-            return await endpoint(request)
-
-        checked.right = right  # type: ignore[attr-defined]
-        return checked
-
-    return decorate

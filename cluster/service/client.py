@@ -16,9 +16,9 @@ from urllib.parse import quote
 
 import httpx
 
-from cluster.service.documents import plain
 from plb import Application, Node, Partition, PlbConfig, Service
 from plb.errors import PlbError
+from plb.model.documents import plain
 
 PAUSE_SECONDS = 0.05
 """Pause between two questions whether a plan is made."""

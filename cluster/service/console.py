@@ -7,33 +7,31 @@ fetches a part again when the cluster has changed.
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote, urlencode
 
-import attrs
+import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
+from msgspec import Struct
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response
-from starlette.routing import Route
 
 from cluster.service import reads
-from cluster.service.access import Right, needs
-from cluster.service.documents import Document, moves_of
-from cluster.service.events import Engine
-from cluster.service.log import EntryInBrief
-from cluster.service.replica import OPEN, PlanRecord
-from cluster.service.service import LiveCluster, PlacementService
+from cluster.service.access import Right
+from cluster.service.operations import Call, Operation
+from cluster.service.replica import OPEN
+from cluster.service.service import LiveCluster
 from plb import Node
 from plb.errors import UnknownNameError
 from plb.model import DeactivationIntent
-from plb.model.plan import Energy
+from plb.model.documents import Document
+from plb.model.plan import Energy, moves_of
 
 PAGE = Path(__file__).parent / "page"
 FILES = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
@@ -50,41 +48,33 @@ MOST_MOVES, MOST_CLOSED, MOST_VIOLATIONS = 50, 5, 30
 """Most moves of a plan, plans that are closed, and violations that are shown at first."""
 
 
-@attrs.frozen
-class MapChoice:
+Values: TypeAlias = dict[str, Any]
+"""What a template needs."""
+
+
+class MapChoice(Struct, frozen=True):
     """What the address of the page chooses."""
 
-    cluster: str
-    by: str
-    """What colours the map: `RISK`, or the name of a metric after ``load:``."""
+    cluster: str = ""
+    """Name of the cluster; empty: the first one."""
+    by: str = ""
+    """What colours the map: `RISK`, or the name of a metric after ``load:``; empty: the first metric."""
     node: str = ""
     """Name of the node that is open; empty: none."""
     plan: str = ""
     """Id of the plan that is shown with all moves; empty: none."""
-    before: int | None = None
-    """The log begins below this sequence number; None: at its end."""
-
-    @classmethod
-    def of(cls, query: Mapping[str, str], clusters: Iterable[str], metric: Callable[[str], str]) -> MapChoice:
-        """Return the choice of an address; `metric` returns the first metric of a cluster."""
-        cluster = query.get("cluster") or min(clusters)
-        before = query.get("before", "")
-        return cls(
-            cluster,
-            query.get("by") or f"load:{metric(cluster)}",
-            query.get("node", ""),
-            query.get("plan", ""),
-            int(before[:18]) if before.isdecimal() else None,
-        )
+    before: str = ""
+    """The log begins below this sequence number; no number: at its end."""
+    part: str = ""
+    """The part of the page that is asked for; another name: the page."""
 
     def link(self, **changes: str | int | None) -> str:
-        """Return the address with changes."""
-        fields = {**attrs.asdict(self), **changes}
+        """Return the address of a page with changes."""
+        fields = {**msgspec.structs.asdict(self), "part": None, **changes}
         return "?" + urlencode({name: value for name, value in fields.items() if value not in ("", None)})
 
 
-@attrs.frozen
-class Tile:
+class Tile(NamedTuple):
     """A node on the map."""
 
     name: str
@@ -94,53 +84,6 @@ class Tile:
     """Classes of its colour and border."""
     title: str
     """What it shows, in words."""
-
-
-@attrs.frozen
-class Map:
-    """The nodes by domain."""
-
-    columns: Sequence[str]
-    """Fault domains."""
-    rows: Sequence[tuple[str, Sequence[Sequence[Tile]]]]
-    """Upgrade domains, each with the tiles by column."""
-    legend: Sequence[tuple[str, str]]
-    """Classes of colours, with their ranges in words."""
-    shown: str
-    """What the numbers are."""
-    nodes: int
-
-
-@attrs.frozen
-class PlanView:
-    """A plan, as the console shows it."""
-
-    record: PlanRecord
-    stale: bool
-    moves: Sequence[tuple[str, str]]
-    """The moves that are shown, in words, and their reasons."""
-    count: int
-    """Number of all moves."""
-    energies: Sequence[tuple[str, float, float]]
-    """Terms that are not 0, each before and after the moves; the sum first."""
-    address: str
-    """Path of the plan in the interface over HTTP."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it may still be discarded."""
-        return self.record.status in OPEN
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether it can be applied."""
-        return self.record.status.value == "ready" and not self.stale
-
-    @property
-    def left_out(self) -> list[str]:
-        """Replicas without a node, and those that could not leave theirs, with reasons."""
-        document = self.record.document or {}
-        return [replica["reason"] for name in ("unplaced", "undrained") for replica in document.get(name, ())]
 
 
 def percent(share: float) -> str:
@@ -192,27 +135,25 @@ def natural(name: str) -> tuple[int, str]:
     return len(name), name
 
 
-def tile_of(node: Node, text: str, colour: str, title: str) -> Tile:
-    """Return a node on the map, with what shows that it is out of service."""
-    state = state_of(node)
+def tile_of(node: Node, by: str, number: float) -> Tile:
+    """Return a node with what `by` chooses of it (`numbers_of`), and what shows that it is out of service."""
+    metric, state = by.removeprefix("load:"), state_of(node)
+    capacity = node.capacities.get(metric)
+    if by == RISK:
+        text, colour, title = (
+            percent(number),
+            level(number, RISKS),
+            f"violation with a probability of {percent(number)}",
+        )
+    elif capacity is None:
+        text, colour, title = figure(number), "none", f"{metric} {figure(number)}, no limit"
+    else:
+        share = number / capacity if capacity else (math.inf if number else 0.0)
+        text, colour = "over" if math.isinf(share) else percent(share), level(share, LOADS)
+        title = f"{metric} {figure(number)} of {figure(capacity)}"
     if not state:
         return Tile(node.name, text, colour, title)
     return Tile(node.name, f"{text} {'‖' if node.up else '✕'}", f"{colour} out", f"{title}, {state}")
-
-
-def tile_by_risk(node: Node, risk: float) -> Tile:
-    """Return a node with its probability of a violation."""
-    return tile_of(node, percent(risk), level(risk, RISKS), f"violation with a probability of {percent(risk)}")
-
-
-def tile_by_load(node: Node, metric: str, load: float) -> Tile:
-    """Return a node with its load of a metric."""
-    capacity = node.capacities.get(metric)
-    if capacity is None:
-        return tile_of(node, figure(load), "none", f"{metric} {figure(load)}, no limit")
-    share = load / capacity if capacity else (math.inf if load else 0.0)
-    text = "over" if math.isinf(share) else percent(share)
-    return tile_of(node, text, level(share, LOADS), f"{metric} {figure(load)} of {figure(capacity)}")
 
 
 def numbers_of(live: LiveCluster, by: str) -> dict[str, float]:
@@ -225,31 +166,24 @@ def numbers_of(live: LiveCluster, by: str) -> dict[str, float]:
     return {name: loads[metric] for name, loads in reads.node_loads(live).items()}
 
 
-def map_of(nodes: Sequence[Node], numbers: Mapping[str, float], by: str) -> Map:
-    """Return nodes by domain, with the numbers that `by` chooses (`numbers_of`)."""
-    metric = by.removeprefix("load:")
-    tiles = [
-        tile_by_risk(node, numbers[node.name]) if by == RISK else tile_by_load(node, metric, numbers[node.name])
-        for node in nodes
-    ]
+def map_of(nodes: Sequence[Node], numbers: Mapping[str, float], by: str) -> Values:
+    """Return nodes by domain, with the numbers that `by` chooses (`numbers_of`).
+
+    ``columns``: fault domains; ``rows``: upgrade domains, each with the tiles by column; ``legend``: classes of
+    colours, with their ranges in words; ``shown``: what the numbers are.
+    """
+    tiles = [tile_of(node, by, numbers[node.name]) for node in nodes]
     cells: dict[tuple[str, str], list[Tile]] = {}
     for tile, column, row in zip(tiles, fault_domains(nodes), upgrade_domains(nodes), strict=True):
         cells.setdefault((row, column), []).append(tile)
     columns = sorted({column for _, column in cells}, key=natural)
     rows = sorted({row for row, _ in cells}, key=natural)
-    shown = f"load of {metric} as a share of the capacity"
-    return Map(
-        columns,
-        [(row, [cells.get((row, column), []) for column in columns]) for row in rows],
-        legend(RISKS if by == RISK else LOADS),
-        RISK_WORDS if by == RISK else shown,
-        len(nodes),
-    )
-
-
-def options_of(engine: Engine) -> dict[str, str]:
-    """Return what may colour the map: values of `MapChoice.by`, in words."""
-    return {**{f"load:{name}": f"load: {name}" for name in engine.config.metric_names}, RISK: RISK_WORDS}
+    return {
+        "columns": columns,
+        "rows": [(row, [cells.get((row, column), []) for column in columns]) for row in rows],
+        "legend": legend(RISKS if by == RISK else LOADS),
+        "shown": RISK_WORDS if by == RISK else f"load of {by.removeprefix('load:')} as a share of the capacity",
+    }
 
 
 def node_of(live: LiveCluster, name: str) -> dict[str, Any] | None:
@@ -265,8 +199,8 @@ def node_of(live: LiveCluster, name: str) -> dict[str, Any] | None:
         if replica.node == name
     ]
     loads = reads.node_loads(live)[name]
-    tiles = {metric: tile_by_load(node, metric, load) for metric, load in loads.items()}
-    risk = tile_by_risk(node, reads.violation_probabilities(live)[name])
+    tiles = {metric: tile_of(node, f"load:{metric}", load) for metric, load in loads.items()}
+    risk = tile_of(node, RISK, reads.violation_probabilities(live)[name])
     return {"node": node, "state": state_of(node), "tiles": tiles, "risk": risk, "replicas": replicas}
 
 
@@ -279,20 +213,9 @@ def energies_of(document: Document) -> list[tuple[str, float, float]]:
     return [(name.replace("_", " "), value, after[name]) for name, value in before.items() if value or after[name]]
 
 
-def path_of(cluster: str) -> str:
-    """Return the path of the plans of a cluster in the interface over HTTP."""
-    return f"/v1/clusters/{quote(cluster, safe='')}/plans"
-
-
-def plan_view(live: LiveCluster, record: PlanRecord, choice: MapChoice) -> PlanView:
-    """Return a plan as the console shows it."""
-    document = record.document if record.error is None else None
-    moves = document["moves"] if document else []
-    stale = live.reader.is_stale(record)
-    shown = moves if choice.plan == record.id else moves[:MOST_MOVES]
-    texts = [(str(move), part["reason"]) for move, part in zip(moves_of({"moves": shown}), shown, strict=True)]
-    address = f"{path_of(choice.cluster)}/{quote(record.id, safe='')}"
-    return PlanView(record, stale, texts, len(moves), energies_of(document) if document else [], address)
+def moves_in_words(moves: Sequence[Document]) -> list[tuple[str, str]]:
+    """Return moves of a plan in words, each with its reason."""
+    return [(str(move), part["reason"]) for move, part in zip(moves_of({"moves": moves}), moves, strict=True)]
 
 
 def figure(value: float) -> str:
@@ -311,7 +234,8 @@ def templates() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(PAGE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"figure": figure, "moment": moment}
+    environment.filters |= {"figure": figure, "moment": moment, "energies": energies_of, "in_words": moves_in_words}
+    environment.globals |= {"map_of": map_of, "most_moves": MOST_MOVES, "most_named": MOST_NAMED}
     return environment
 
 
@@ -320,102 +244,85 @@ def html_of(template: str, **values: Any) -> Markup:
     return Markup(templates().get_template(f"{template}.html").render(**values))
 
 
-Values: TypeAlias = dict[str, Any]
-"""What the template of a part needs."""
+def plans(live: LiveCluster, _choice: MapChoice) -> Values:
+    """Return the open plans and the last closed ones, the latest first."""
+    plans = [*reversed(live.reader.state.plans.values())]
+    closed = [plan for plan in plans if plan.status not in OPEN]
+    return {
+        "open": [plan for plan in plans if plan.status in OPEN],
+        "closed": closed[:MOST_CLOSED],
+        "is_stale": live.reader.is_stale,
+    }
 
 
-class Console:
-    """The parts of the page; each returns what its template needs."""
-
-    def __init__(self, service: PlacementService) -> None:
-        self._service = service
-        self.parts: dict[str, Callable[[MapChoice], Awaitable[Values]]] = {
-            "plans": self.plans,
-            "violations": self.violations,
-            "map": self.map,
-            "node": self.node,
-            "log": self.log,
-        }
-
-    def _live(self, choice: MapChoice) -> LiveCluster:
-        return self._service.cluster(choice.cluster)
-
-    async def plans(self, choice: MapChoice) -> Values:
-        """Return the open plans and the last closed ones, the latest first."""
-        live = self._live(choice)
-        plans = [plan_view(live, record, choice) for record in reversed(live.reader.state.plans.values())]
-        closed = [plan for plan in plans if not plan.is_open]
-        return {"open": [plan for plan in plans if plan.is_open], "closed": closed[:MOST_CLOSED]}
-
-    async def violations(self, choice: MapChoice) -> Values:
-        """Return the violations."""
-        violations = reads.violations(self._live(choice))
-        return {"violations": violations[:MOST_VIOLATIONS], "count": len(violations)}
-
-    async def map(self, choice: MapChoice) -> Values:
-        """Return the nodes by domain."""
-        live = self._live(choice)
-        nodes = await run_in_threadpool(map_of, live.reader.engine.nodes, numbers_of(live, choice.by), choice.by)
-        return {"map": nodes, "link": choice.link(node=None) + "&node=", "named": nodes.nodes <= MOST_NAMED}
-
-    async def node(self, choice: MapChoice) -> Values:
-        """Return the node that is open."""
-        live = self._live(choice)
-        return {"open": node_of(live, choice.node), "metrics": live.reader.engine.config.metric_names}
-
-    async def log(self, choice: MapChoice) -> Values:
-        """Return the latest entries of the log."""
-        lines: list[EntryInBrief] = await self._service.latest(choice.cluster, choice.before)
-        return {"lines": lines, "failure": self._service.failure}
-
-    async def part(self, name: str, choice: MapChoice, rights: Values) -> Markup:
-        """Return a part of the page; a thread writes it, so that requests are answered meanwhile."""
-        values = await self.parts[name](choice)
-        return await run_in_threadpool(html_of, name, **values, **rights, choice=choice)
-
-    def choice(self, query: Mapping[str, str]) -> MapChoice:
-        """Return the choice of an address."""
-        return MapChoice.of(
-            query,
-            self._service.clusters,
-            lambda name: self._service.cluster(name).reader.engine.config.metric_names[0],
-        )
-
-    async def page(self, request: Request) -> Response:
-        """Return the page, or with the parameter ``part`` a part of it."""
-        clusters, query = sorted(self._service.clusters), request.query_params
-        if not clusters:
-            return HTMLResponse(html_of("page", choice=None))
-        choice, right = self.choice(query), request.state.actor.right
-        rights = {"may_report": right >= Right.REPORT, "may_apply": right >= Right.APPLY}
-        live = self._live(choice)
-        sequence = live.sequence
-        if query.get("part") in self.parts:
-            return HTMLResponse(await self.part(query["part"], choice, rights))
-        parts = {name: await self.part(name, choice, rights) for name in self.parts}
-        values = {
-            "clusters": clusters,
-            "choice": choice,
-            "parts": parts,
-            "options": options_of(live.reader.engine),
-            "sequence": sequence,
-            "address": path_of(choice.cluster),
-            "searches": any(plan.is_searching for plan in live.reader.state.plans.values()),
-        }
-        return HTMLResponse(html_of("page", **values, **rights))
+def violations(live: LiveCluster, _choice: MapChoice) -> Values:
+    """Return the violations."""
+    violations = reads.violations(live)
+    return {"violations": violations[:MOST_VIOLATIONS], "count": len(violations)}
 
 
-def routes(service: PlacementService) -> list[Route]:
-    """Return the routes of the console."""
+def nodes(live: LiveCluster, choice: MapChoice) -> Values:
+    """Return the nodes and the numbers that colour them."""
+    return {"nodes": live.reader.engine.nodes, "numbers": numbers_of(live, choice.by)}
 
-    @needs(Right.READ)
-    async def page(request: Request) -> Response:
-        return await console.page(request)
 
-    @needs(None)
-    async def file(request: Request) -> Response:
-        name = request.url.path.rpartition("/")[2]
-        return FileResponse(PAGE / name, media_type=FILES[name])
+def node(live: LiveCluster, choice: MapChoice) -> Values:
+    """Return the node that is open."""
+    return {"open": node_of(live, choice.node), "metrics": live.reader.engine.config.metric_names}
 
-    console = Console(service)
-    return [Route("/", page, methods=["GET"]), *(Route(f"/console/{name}", file, methods=["GET"]) for name in FILES)]
+
+async def log(call: Call, choice: MapChoice) -> Values:
+    """Return the latest entries of the log."""
+    before = int(choice.before[:18]) if choice.before.isdecimal() else None
+    return {"lines": await call.service.latest(choice.cluster, before), "failure": call.service.failure}
+
+
+PARTS = {"plans": plans, "violations": violations, "map": nodes, "node": node, "log": None}
+"""What the template of each part needs; `log` reads the log."""
+
+
+async def part_of(call: Call, name: str, choice: MapChoice, common: Values) -> Markup:
+    """Return a part of the page; a thread writes it, so that requests are answered meanwhile."""
+    function = PARTS[name]
+    values = await log(call, choice) if function is None else function(call.service.cluster(choice.cluster), choice)
+    return await run_in_threadpool(html_of, name, **values, **common)
+
+
+async def page(call: Call) -> Response:
+    """Return the page, or with the parameter ``part`` a part of it."""
+    clusters, choice, right = sorted(call.service.clusters), call.query, call.actor.right
+    if not clusters:
+        return HTMLResponse(html_of("page", choice=None))
+    choice = msgspec.structs.replace(choice, cluster=choice.cluster or clusters[0])
+    live = call.service.cluster(choice.cluster)
+    engine, sequence = live.reader.engine, live.sequence
+    choice = msgspec.structs.replace(choice, by=choice.by or f"load:{engine.config.metric_names[0]}")
+    common = {
+        "choice": choice,
+        "may_report": right >= Right.REPORT,
+        "may_apply": right >= Right.APPLY,
+        "address": f"/v1/clusters/{quote(choice.cluster, safe='')}/plans",
+    }
+    if choice.part in PARTS:
+        return HTMLResponse(await part_of(call, choice.part, choice, common))
+    values = {
+        "clusters": clusters,
+        "parts": {name: await part_of(call, name, choice, common) for name in PARTS},
+        "options": {**{f"load:{name}": f"load: {name}" for name in engine.config.metric_names}, RISK: RISK_WORDS},
+        "sequence": sequence,
+        "searches": any(plan.is_searching for plan in live.reader.state.plans.values()),
+    }
+    return HTMLResponse(html_of("page", **values, **common))
+
+
+async def file(call: Call) -> Response:
+    """Return a file that the page loads."""
+    name = call.request.url.path.rpartition("/")[2]
+    return FileResponse(PAGE / name, media_type=FILES[name])
+
+
+OPERATIONS = (
+    Operation("GET", "/", page, query=MapChoice),
+    *(Operation("GET", f"/console/{name}", file, right=None) for name in FILES),
+)
+"""What a browser asks for; the description of the interface has none of it."""

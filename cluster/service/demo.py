@@ -8,7 +8,6 @@ from math import ceil
 
 import numpy as np
 
-from cluster.service.documents import Document
 from cluster.service.events import (
     ApplyPlan,
     DrainNode,
@@ -27,6 +26,7 @@ from cluster.service.replica import Status
 from cluster.service.service import LiveCluster, PlacementService
 from plb import DeactivationIntent
 from plb.errors import PlbError
+from plb.model.documents import Document
 
 logger = logging.getLogger(__name__)
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Mapping
+from functools import cached_property
+from itertools import chain
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 import numpy as np
 from msgspec import Meta, Struct
 
-from cluster.service.documents import Document, read
 from plb import Application, Budget, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Service
-from plb.array_types import Array, Int
+from plb.array_types import Array, Float
 from plb.errors import InvalidValueError, PlbError
+from plb.model.documents import Document, read
 from plb.risk import DemandHistory
 from plb.validation import check_name, check_number
 
@@ -59,6 +62,10 @@ class ClusterEvent(Struct, kw_only=True, forbid_unknown_fields=True, tag_field="
 
     is_structural: ClassVar[bool] = True
     """Whether plans that were made before it are stale afterwards."""
+    method: ClassVar[str] = ""
+    """Method of the engine that takes the fields of the event; empty: the service itself applies the event."""
+    takes_time: ClassVar[bool] = False
+    """Whether the method takes the time of the event, too."""
     now: float | None = None
     """Time in seconds of the host's clock; None: the latest one."""
     id: Annotated[str, Meta(max_length=200)] | None = None
@@ -73,6 +80,20 @@ class ClusterEvent(Struct, kw_only=True, forbid_unknown_fields=True, tag_field="
     def weight(self) -> int:
         """Work to apply it, in units of a usual event."""
         return 1
+
+    @classmethod
+    def own_fields(cls) -> list[str]:
+        """Return the names of the fields that not all events have."""
+        return [name for name in cls.__struct_fields__ if name not in ClusterEvent.__struct_fields__]
+
+    def prepare(self) -> None:
+        """Make what all replicas of the cluster need to apply the event."""
+
+    def apply(self, engine: Engine, now: float) -> None:
+        """Apply the event to an engine at the time `now`; after an error nothing has changed."""
+        fields = {name: getattr(self, name) for name in self.own_fields()}
+        values = [self.part(name) if isinstance(value, dict) else value for name, value in fields.items()]
+        getattr(engine, self.method)(*values, **({"now": now} if self.takes_time else {}))
 
     def __post_init__(self) -> None:
         if self.now is not None:
@@ -97,30 +118,36 @@ class ClusterEvent(Struct, kw_only=True, forbid_unknown_fields=True, tag_field="
 class PutNode(ClusterEvent, tag="node"):
     """Add a node, or replace the node of this name."""
 
+    method = "update_node"
+    takes_time = True
     node: Annotated[Document, _document(Node)]
 
 
 class PutService(ClusterEvent, tag="service"):
     """Add a service, or replace the service of this name."""
 
+    method = "update_service"
     service: Annotated[Document, _document(Service)]
 
 
 class PutPartition(ClusterEvent, tag="partition"):
     """Add a partition, or update its replicas to the given ones."""
 
+    method = "update_partition"
     partition: Annotated[Document, _document(Partition)]
 
 
 class PutApplication(ClusterEvent, tag="application"):
     """Add an application, or replace the application of this name."""
 
+    method = "update_application"
     application: Annotated[Document, _document(Application)]
 
 
 class Configure(ClusterEvent, tag="settings"):
     """Replace the settings; the metrics keep their names."""
 
+    method = "configure"
     settings: Annotated[Document, _document(PlbConfig)]
 
 
@@ -137,30 +164,46 @@ class OfName(ClusterEvent):
 class RemoveNode(OfName, tag="remove_node"):
     """Remove a node that has no replicas."""
 
+    method = "remove_node"
+    takes_time = True
+
 
 class DrainNode(OfName, tag="drain_node"):
     """Deactivate a node, so that repairs empty it."""
+
+    method = "drain_node"
+    takes_time = True
 
 
 class UndrainNode(OfName, tag="undrain_node"):
     """End the deactivation of a node."""
 
+    method = "undrain_node"
+    takes_time = True
+
 
 class RemoveService(OfName, tag="remove_service"):
     """Remove a service that has no partitions."""
+
+    method = "remove_service"
 
 
 class RemovePartition(OfName, tag="remove_partition"):
     """Remove a partition with its replicas."""
 
+    method = "remove_partition"
+
 
 class RemoveApplication(OfName, tag="remove_application"):
     """Remove an application; its services keep its name."""
+
+    method = "remove_application"
 
 
 class Vacate(ClusterEvent, tag="vacate"):
     """The departing end of a move has left its node."""
 
+    method = "vacate"
     partition: str
     node: str
 
@@ -168,10 +211,11 @@ class Vacate(ClusterEvent, tag="vacate"):
 class SetUpgradedDomains(ClusterEvent, tag="upgraded_domains"):
     """Set the upgrade domains that the running upgrade has finished; none means that no upgrade runs."""
 
+    method = "update_upgraded_domains"
     domains: list[str]
 
 
-class ReportLoads(ClusterEvent, tag="loads"):
+class ReportLoads(ClusterEvent, tag="loads", dict=True):
     """Loads of m replicas as columns; each replica is given by its partition and its node, or by its index."""
 
     is_structural: ClassVar[bool] = False
@@ -205,11 +249,23 @@ class ReportLoads(ClusterEvent, tag="loads"):
         if self.at is not None:
             check_number(self.kind, "at", self.at, low=-LATEST, high=LATEST)
 
-    def rows(self, engine: Engine) -> Int:
-        """Return the engine's rows of the replicas, (m,)."""
-        if self.indices is not None:
-            return np.array(self.indices, np.int64)
-        return engine.replica_indices(self.partitions, self.nodes)
+    @cached_property
+    def matrix(self) -> Float:
+        """The loads as an array, (m, R), for all replicas of the cluster; not to be changed."""
+        values = np.fromiter(chain.from_iterable(self.loads), np.float64)
+        return values.reshape(len(self.loads), -1) if self.loads else np.zeros((0, 0))
+
+    def prepare(self) -> None:
+        """Make the array of the loads."""
+        self.matrix  # noqa: B018
+
+    def apply(self, engine: Engine, now: float) -> None:  # noqa: ARG002
+        """Report the loads to an engine; none without a time of their own change nothing."""
+        if self.loads:
+            rows = engine.replica_indices(self.partitions, self.nodes) if self.indices is None else self.indices
+            engine.report_loads(np.array(rows, np.int64), self.matrix, at=self.at)
+        elif self.at is not None:
+            engine.report_loads(np.zeros(0, np.int64), np.zeros((0, len(engine.config.metrics))), at=self.at)
 
 
 class RequestPlan(ClusterEvent, tag="plan"):
@@ -362,40 +418,6 @@ PARTS: Mapping[str, type] = {
 """Classes of the model that fields of events describe, by the name of the field."""
 
 
-def apply_event(event: ClusterEvent, engine: Engine, now: float) -> None:
-    """Apply an event of the described cluster to an engine at the time `now`; after an error nothing has changed."""
-    match event:
-        case PutNode():
-            engine.update_node(event.part("node"), now=now)
-        case PutService():
-            engine.update_service(event.part("service"))
-        case PutPartition():
-            engine.update_partition(event.part("partition"))
-        case PutApplication():
-            engine.update_application(event.part("application"))
-        case Configure():
-            engine.configure(event.part("settings"))
-        case RemoveNode():
-            engine.remove_node(event.name, now=now)
-        case DrainNode():
-            engine.drain_node(event.name, now=now)
-        case UndrainNode():
-            engine.undrain_node(event.name, now=now)
-        case RemoveService():
-            engine.remove_service(event.name)
-        case RemovePartition():
-            engine.remove_partition(event.name)
-        case RemoveApplication():
-            engine.remove_application(event.name)
-        case Vacate():
-            engine.vacate(event.partition, event.node)
-        case SetUpgradedDomains():
-            engine.update_upgraded_domains(event.domains)
-        case ReportLoads() if event.loads or event.at is not None:
-            loads = np.array(event.loads, np.float64) if event.loads else np.zeros((0, len(engine.config.metrics)))
-            engine.report_loads(event.rows(engine), loads, at=event.at)
-
-
 HostEvent: TypeAlias = (
     PutNode
     | PutService
@@ -431,6 +453,7 @@ def decoded(data: bytes, kind: Any, *, packed: bool = False) -> Any:
     PlbError
         If the data are damaged, a field is unknown or missing, or a value is out of its range.
     """
+    gc.disable()  # to look at new objects again and again would take longer than to read them
     try:
         return msgspec.msgpack.decode(data, type=kind) if packed else msgspec.json.decode(data, type=kind)
     except msgspec.ValidationError as error:
@@ -439,6 +462,8 @@ def decoded(data: bytes, kind: Any, *, packed: bool = False) -> Any:
         raise request_error(error, "document") from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise RequestError("document", str(error)) from None
+    finally:
+        gc.enable()
 
 
 def request_error(error: msgspec.ValidationError, whole: str) -> RequestError:

@@ -5,21 +5,21 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
 
-from cluster.service import reads
 from cluster.service.access import Access, Right, check_right
-from cluster.service.documents import Document, plain
 from cluster.service.events import HostEvent, LoggedEvent, MakeCluster, RequestError, RequestPlan, decoded
 from cluster.service.guard import host_and_port, is_loopback
 from cluster.service.operations import MOST_EVENTS, right_of
 from cluster.service.problems import RefusedError, problem_of
+from cluster.service.reads import AnyRead
 from cluster.service.replica import PlanRecord
 from cluster.service.service import LiveCluster, PlacementService, Receipt
 from plb.errors import ConflictError, InvalidValueError, PlbError
+from plb.model.documents import Document
 
 LONGEST = 16 * 2**20
 """Most bytes of a line."""
@@ -29,50 +29,8 @@ SECONDS_TO_BEGIN, SECONDS_OF_SILENCE = 30.0, 3600.0
 """Longest wait for the first request of a connection, and for each later one or for a client to take an answer."""
 MOST_READS = 16
 """Questions of a line."""
-MOST_PARTITIONS = 10_000
-"""Partitions of a question."""
 TCP, UNIX = "tcp://", "unix://"
 """Begins of addresses."""
-
-
-class Read(Struct, kw_only=True, forbid_unknown_fields=True, tag_field="read"):
-    """A question about the cluster as it is after the events of its line."""
-
-    def answer(self, live: LiveCluster) -> Any:
-        """Return the answer as values of JSON; an unknown name raises `UnknownNameError`."""
-        raise NotImplementedError
-
-
-class ReadReplicas(Read, tag="replicas"):
-    """The replicas of partitions, by partition."""
-
-    partitions: Annotated[list[str], Meta(max_length=MOST_PARTITIONS)]
-
-    def answer(self, live: LiveCluster) -> Document:
-        """Return lists of replicas."""
-        return {name: plain(live.reader.engine.replicas(name)) for name in self.partitions}
-
-
-class ReadNodeLoads(Read, tag="node_loads"):
-    """The load of every node by metric, in user units."""
-
-    def answer(self, live: LiveCluster) -> msgspec.Raw:
-        """Return the loads by node."""
-        return reads.node_loads_as_json(live)
-
-
-class ReadViolations(Read, tag="violations"):
-    """The violations of the cluster."""
-
-    soft: bool = False
-    """Whether broken soft and preferred constraints are included."""
-
-    def answer(self, live: LiveCluster) -> msgspec.Raw:
-        """Return the violations."""
-        return reads.violations_as_json(live, soft=self.soft)
-
-
-AnyRead: TypeAlias = ReadReplicas | ReadNodeLoads | ReadViolations
 
 
 class Line(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -132,7 +90,7 @@ class Connection:
                 refusals.append({"event": index, "problem": problem_of(receipt.refusal)})
             elif isinstance(event, RequestPlan):
                 plan = await live.finished(f"p{receipt.sequence}")
-        reads = [_read(live, read) for read in line.reads]
+        reads = [await _read(live, read) for read in line.reads]
         return {"sequence": live.sequence, "refusals": refusals, "plan": plan, "reads": reads}
 
     async def _submit(self, line: Line, actor: str) -> list[Receipt]:
@@ -145,10 +103,10 @@ class Connection:
         return receipts + await self._service.submit_all(line.cluster, events[len(first) :], actor)
 
 
-def _read(live: LiveCluster, read: AnyRead) -> Any:
+async def _read(live: LiveCluster, read: AnyRead) -> Any:
     """Return the answer to a question, or the error that it has."""
     try:
-        return read.answer(live)
+        return await read.answer(live)
     except PlbError as error:
         return {"error": problem_of(error)}
 

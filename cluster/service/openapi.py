@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from cluster.service.documents import Document
 from cluster.service.events import PARTS
 from cluster.service.operations import EVENTS, JSON, KEY, LONGEST_KEY, PACKED, Answered, Operation
 from cluster.service.problems import MEDIA_TYPE, HttpProblem
 from plb import Metric, Replica, __version__
+from plb.model.documents import Document
 from plb.model.role import ROLE_NAMES
 
 REFERENCE = "#/components/schemas/{name}"
@@ -91,13 +91,12 @@ def _identifier(operation: Operation) -> str:
 
 
 def _summary(operation: Operation) -> str:
-    """Return what an operation does, in words: what its event does, if it sends one."""
+    """Return what an operation does, in words: what its event does, or its question, if it has one."""
     handler = operation.handler
-    if operation.body is not None and handler.__name__ == "send":
-        return _words(operation.body.__doc__)
     if isinstance(handler, partial):
         return _words(handler.keywords["kind"].__doc__)
-    return _words(handler.__doc__)
+    kinds = {"send": operation.body, "read": operation.query}
+    return _words(kinds.get(handler.__name__, handler).__doc__)
 
 
 def _parameters(operation: Operation, schemas: Mapping[str, Document]) -> Iterable[Document]:
@@ -106,6 +105,8 @@ def _parameters(operation: Operation, schemas: Mapping[str, Document]) -> Iterab
         yield {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
     query = schemas[operation.query.__name__]
     for name, schema in query["properties"].items():
+        if name == "read":
+            continue
         yield {"name": name, "in": "query", "required": name in query.get("required", ()), "schema": schema}
     if operation.answer is Answered:
         text = "Id of the event; an event with the id of an earlier one is not applied again"

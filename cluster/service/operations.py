@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from cluster.service.access import Actor, Right, check_right, needs
+from cluster.service.access import Actor, Right, check_right
 from cluster.service.events import (
     ApplyPlan,
     Configure,
@@ -151,10 +151,13 @@ class Operation:
     def route(self) -> Route:
         """Return the route that serves it."""
         path = self.path.replace("{name}", "{name:path}")
-        return Route(path, needs(self.right)(self._serve), methods=[self.method])
+        return Route(path, self._serve, methods=[self.method])
 
     async def _serve(self, request: Request) -> Response:
         """Read a request, and answer it."""
+        if self.right is not None:
+            authorization = request.headers.get("authorization")
+            request.state.actor = request.app.state.access.admit(authorization, self.right)
         query = _query(request, self.query)
         body = None if self.body is None else await self._body(request, query)
         answer = await self.handler(Call(request, request.app.state.service, query, body))

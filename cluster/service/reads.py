@@ -1,17 +1,24 @@
-"""What REST, the line protocol and the console read of a cluster; answers are kept until its next entry."""
+"""What REST, the line protocol and the console ask of a cluster; most answers are kept until its next entry."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
+import attrs
 import msgspec
+from msgspec import Meta, Struct
+from starlette.concurrency import run_in_threadpool
 
-from cluster.service.documents import of_violation
 from cluster.service.events import Engine
 from cluster.service.service import LiveCluster
+from plb import Alternatives
+from plb.model.documents import Document, plain
 from plb.model.rules import Violation
+
+MOST_PARTITIONS = 10_000
+"""Partitions of a question."""
 
 
 def node_loads(live: LiveCluster) -> dict[str, dict[str, float]]:
@@ -29,21 +36,106 @@ def violation_probabilities(live: LiveCluster) -> dict[str, float]:
     return live.kept("probabilities", Engine.violation_probabilities)
 
 
-def node_loads_as_json(live: LiveCluster) -> msgspec.Raw:
-    """Return `node_loads` in JSON."""
-    return _as_json(live, "loads", partial(node_loads, live))
+class Read(Struct, kw_only=True, forbid_unknown_fields=True, tag_field="read"):
+    """A question about the cluster as it is."""
+
+    def value(self, live: LiveCluster) -> Any:
+        """Return the answer as values of JSON; an unknown name raises `UnknownNameError`."""
+        raise NotImplementedError
+
+    async def answer(self, live: LiveCluster) -> Any:
+        """Return the answer in JSON, which is kept; errors as of `value`."""
+        return live.kept(msgspec.json.encode(self), lambda _: msgspec.Raw(msgspec.json.encode(self.value(live))))
 
 
-def violations_as_json(live: LiveCluster, *, soft: bool = False) -> msgspec.Raw:
-    """Return the documents of `violations` in JSON."""
-    return _as_json(live, ("violations", soft), lambda: [*map(of_violation, violations(live, soft=soft))])
+class ReadReplicas(Read, tag="replicas"):
+    """The replicas of partitions, by partition."""
+
+    partitions: Annotated[list[str], Meta(max_length=MOST_PARTITIONS)]
+
+    async def answer(self, live: LiveCluster) -> Document:
+        """Return lists of replicas, which are not kept."""
+        return {name: plain(live.reader.engine.replicas(name)) for name in self.partitions}
 
 
-def score_as_json(live: LiveCluster, partition: str, now: float | None) -> msgspec.Raw:
-    """Return in JSON what each node is worth for the next replica that a partition misses; errors as of the engine."""
-    return _as_json(live, ("score", partition, now), lambda: live.reader.engine.score(partition, now=now).as_json())
+class ReadNodeLoads(Read, tag="node_loads"):
+    """The load of each node by metric, in user units."""
+
+    def value(self, live: LiveCluster) -> Any:
+        """Return the loads by node."""
+        return node_loads(live)
 
 
-def _as_json(live: LiveCluster, key: Any, value: Callable[[], Any]) -> msgspec.Raw:
-    """Return a value in JSON, which is kept under a key."""
-    return live.kept(("JSON", key), lambda _engine: msgspec.Raw(msgspec.json.encode(value())))
+class ReadViolations(Read, tag="violations"):
+    """The violations of the cluster as it is."""
+
+    soft: bool = False
+    """Whether broken soft and preferred constraints are included."""
+
+    def value(self, live: LiveCluster) -> Any:
+        """Return the violations."""
+        return [*map(Violation.to_dict, violations(live, soft=self.soft))]
+
+
+class ReadScore(Read, tag="score"):
+    """What each node is worth for the next replica that a partition misses."""
+
+    partition: str
+    """Name of the partition."""
+    now: float | None = None
+    """Time in seconds of the host's clock; missing: the latest one."""
+
+    def value(self, live: LiveCluster) -> Any:
+        """Return the scores."""
+        return live.reader.engine.score(self.partition, now=self.now).as_json()
+
+
+class ReadAlternatives(ReadScore, tag="alternatives"):
+    """For each replica of a partition, the nodes that could take it, best first, and those that cannot."""
+
+    async def answer(self, live: LiveCluster) -> Any:
+        """Return the nodes by replica."""
+        replicas = live.reader.engine.alternatives(self.partition, now=self.now)
+        return await run_in_threadpool(_alternatives_as_json, replicas)
+
+
+def _alternatives_as_json(replicas: Iterable[Alternatives]) -> msgspec.Raw:
+    """Return documents of alternatives; `plain` would not change the many nodes, which are encoded as they are."""
+    documents = [
+        {
+            **plain(attrs.evolve(replica, places=(), closed=())),
+            "places": [*replica.places],
+            "closed": replica.closed,
+        }
+        for replica in replicas
+    ]
+    return msgspec.Raw(msgspec.json.encode(documents, enc_hook=plain))
+
+
+class ReadExplanation(ReadScore, tag="explain"):
+    """In words where each replica of a partition is, why not elsewhere, and what would have to change."""
+
+    node: str | None = None
+    """Name of the node; missing: the nearest of each set of rules that exclude them."""
+
+    async def answer(self, live: LiveCluster) -> Any:
+        """Return the words by replica."""
+        return [*map(self._explained, live.reader.engine.alternatives(self.partition, now=self.now))]
+
+    def _explained(self, replica: Alternatives) -> Document:
+        """Return where a replica is, and why it is not on the node, or the nearest nodes."""
+        return {
+            "role": plain(replica.role),
+            "node": None if replica.standing is None else replica.standing.node,
+            "text": str(replica),
+            "rank": replica.rank,
+            "nodes": [
+                {"node": closed.node, "because": [*map(str, closed.obstacles)], "changes": [*closed.changes]}
+                for closed in (replica.nearest if self.node is None else replica.closed)
+                if self.node in (None, closed.node)
+            ],
+        }
+
+
+AnyRead: TypeAlias = ReadReplicas | ReadNodeLoads | ReadViolations
+"""The questions of the line protocol."""

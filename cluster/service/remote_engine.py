@@ -5,9 +5,9 @@ from __future__ import annotations
 import socket
 import time
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any, cast, get_args
 from uuid import uuid4
 
 import attrs
@@ -17,34 +17,30 @@ from cluster.errors import refusal
 from cluster.runs.experiment import Experiment
 from cluster.scenario.scenario import Scenario
 from cluster.service.access import TOO_MANY
-from cluster.service.documents import Document, plain, plan_of
 from cluster.service.events import (
     ApplyPlan,
     HostEvent,
     MakeCluster,
     PastTenants,
-    PutApplication,
-    PutNode,
-    PutPartition,
-    PutService,
-    RemovePartition,
-    RemoveService,
     ReportLoads,
     RequestPlan,
-    SetUpgradedDomains,
-    Vacate,
 )
 from cluster.service.guard import host_and_port
-from cluster.service.lines import LONGEST, MOST_PARTITIONS, TCP, UNIX, AnyRead, Line, ReadReplicas
-from plb import Application, Node, Partition, PlacedReplica, PlacementAndLoadBalancing, Plan, PlbConfig, Service
+from cluster.service.lines import LONGEST, TCP, UNIX, Line
+from cluster.service.reads import MOST_PARTITIONS, AnyRead, ReadReplicas
+from plb import PlacedReplica, PlacementAndLoadBalancing, Plan, PlbConfig
 from plb.array_types import Float, Int
 from plb.errors import ConflictError, InvalidValueError, PlbError
+from plb.model.documents import Document, plain
+from plb.model.plan import plan_of
 from plb.model.role import Role
 from plb.registry import path_options, policies
 from plb.risk import DemandHistory
 
 PAUSE_SECONDS = 0.05
 """Pause before a line that was one too many is sent again."""
+METHODS: dict[str, Any] = {kind.method: kind for kind in get_args(HostEvent) if kind.method}
+"""The events that methods of an engine stand for."""
 MOST_WAITING = 1000
 """Work of the events that wait for the next line, in units of a usual event."""
 
@@ -88,33 +84,16 @@ class RemoteEngine:
         past = None if history is None else PastTenants.of(history)
         self._ask(MakeCluster(settings=plain(config), seed=seed, history=past))
 
-    def update_node(self, node: Node, *, now: float | None = None) -> None:
-        """Add or replace a node."""
-        self._tell(PutNode(node=plain(node), now=now))
+    def __getattr__(self, method: str) -> Callable[..., None]:
+        """Return a method of the engine that a kind of event stands for; it lets such an event wait."""
+        if method not in METHODS:
+            raise AttributeError(f"a served engine has no {method}")
+        kind = METHODS[method]
 
-    def update_service(self, service: Service) -> None:
-        """Add or replace a service."""
-        self._tell(PutService(service=plain(service)))
+        def tell(*values: Any, now: float | None = None) -> None:
+            self._tell(kind(**dict(zip(kind.own_fields(), map(plain, values), strict=True)), now=now))
 
-    def update_application(self, application: Application) -> None:
-        """Add or replace an application."""
-        self._tell(PutApplication(application=plain(application)))
-
-    def update_partition(self, partition: Partition) -> None:
-        """Add or update a partition."""
-        self._tell(PutPartition(partition=plain(partition)))
-
-    def update_upgraded_domains(self, domains: Iterable[str]) -> None:
-        """Set the upgrade domains that the running upgrade has finished."""
-        self._tell(SetUpgradedDomains(domains=[*domains]))
-
-    def remove_partition(self, name: str) -> None:
-        """Remove a partition."""
-        self._tell(RemovePartition(name=name))
-
-    def remove_service(self, name: str) -> None:
-        """Remove a service."""
-        self._tell(RemoveService(name=name))
+        return tell
 
     def report_loads(self, replica_index: Int, loads: Float, *, at: float | None = None) -> None:
         """Report the loads of m replicas, (m, R), by their indices, (m,)."""
@@ -149,10 +128,6 @@ class RemoteEngine:
             raise ConflictError("apply: a served engine applies the last plan that it has made, once")
         self._tell(ApplyPlan(plan=self._made[1], leaving=leaving))
         self._made, self._next = None, [*self._asked, *(move.partition for move in plan.moves)][: MOST_PARTITIONS - 1]
-
-    def vacate(self, partition: str, node: str) -> None:
-        """Remove the departing end of a move."""
-        self._tell(Vacate(partition=partition, node=node))
 
     def _tell(self, event: HostEvent) -> None:
         """Let an event wait for the next line."""

@@ -7,12 +7,13 @@ from typing import Any
 
 import attrs
 
-from cluster.service.documents import Document, of_plan
 from cluster.service.events import Engine, MakeCluster, PlanMade, RemoveCluster
 from cluster.service.log import Log, LogError
 from cluster.service.replica import ClusterReplica, PlanRecord, plan_for
 from cluster.service.searches import SAVED_EVERY, work_to_repeat
 from plb.errors import PlbError
+from plb.model.documents import Document
+from plb.model.plan import of_plan
 
 SECONDS_UNTIL_WRITTEN = 1.0
 """Time after which the log has the refusal of an event."""

@@ -14,7 +14,6 @@ from typing import TypeAlias
 import attrs
 import msgspec
 
-from cluster.service.documents import Document, moves_of, plan_of
 from cluster.service.events import (
     ApplyPlan,
     DiscardPlan,
@@ -25,13 +24,13 @@ from cluster.service.events import (
     PlanMade,
     ReportOutcomes,
     RequestPlan,
-    apply_event,
 )
 from cluster.service.log import LogEntry, Saved
 from plb import PlacementAndLoadBalancing
 from plb.errors import ConflictError, InvalidValueError, PlbError, UnknownNameError
+from plb.model.documents import Document
 from plb.model.move import Move, MoveKind, Phase, Reason
-from plb.model.plan import Plan
+from plb.model.plan import Plan, moves_of, plan_of
 from plb.model.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
@@ -159,7 +158,7 @@ class ClusterReplica:
             if state.generation:
                 raise ConflictError(f"cluster {entry.cluster} exists")
         else:
-            apply_event(event, self.engine, now)
+            event.apply(self.engine, now)
         state.now = now
         state.generation += event.is_structural
         state.weight += event.weight
@@ -280,8 +279,5 @@ def plan_for(engine: Engine, record: PlanRecord) -> Plan:
         return engine.refresh(record.now, budget=budget)
     if request.call == "place":
         return engine.place(request.partitions, now=record.now, budget=budget)
-    return (
-        engine.repair(now=record.now, budget=budget)
-        if request.call == "repair"
-        else engine.balance(now=record.now, budget=budget)
-    )
+    call = engine.repair if request.call == "repair" else engine.balance
+    return call(now=record.now, budget=budget)

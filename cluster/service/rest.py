@@ -8,19 +8,16 @@ from functools import cache, partial
 from typing import Annotated, Any
 from urllib.parse import quote
 
-import attrs
 import msgspec
 from msgspec import Meta
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.responses import Response
-from starlette.routing import Route
 
 from cluster.service import reads
 from cluster.service.access import Access, Right, check_right
-from cluster.service.documents import Document, plain
+from cluster.service.console import OPERATIONS as CONSOLE
 from cluster.service.events import (
     ApplyPlan,
     Configure,
@@ -50,8 +47,8 @@ from cluster.service.operations import KEY, MOST_EVENTS, Answered, Call, Operati
 from cluster.service.problems import on_defect, on_error, on_http_error
 from cluster.service.replica import OPEN, PlanRecord, Status
 from cluster.service.service import LiveCluster, PlacementService
-from plb import Alternatives
 from plb.errors import ConflictError, PlbError, UnknownNameError
+from plb.model.documents import Document, plain
 
 BATCH = Annotated[list[HostEvent], Meta(max_length=MOST_EVENTS)]
 SECONDS_OF_SILENCE = 15.0
@@ -71,29 +68,6 @@ class AtTime(msgspec.Struct, forbid_unknown_fields=True):
 
     now: float | None = None
     """Time in seconds of the host's clock; missing: the latest one."""
-
-
-class Softness(msgspec.Struct, forbid_unknown_fields=True):
-    """The parameter of violations."""
-
-    soft: bool = False
-    """Whether broken soft and preferred constraints are included."""
-
-
-class OfPartition(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """The parameters of a question about a partition."""
-
-    partition: str
-    """Name of the partition."""
-    now: float | None = None
-    """Time in seconds of the host's clock; missing: the latest one."""
-
-
-class OnNode(OfPartition, kw_only=True, forbid_unknown_fields=True):
-    """The parameters of a question about a partition and a node."""
-
-    node: str | None = None
-    """Name of the node; missing: the nearest of each set of rules that exclude them."""
 
 
 class Changed(msgspec.Struct):
@@ -198,6 +172,11 @@ async def discard_plan(call: Call) -> Answered:
 # what tells of it
 
 
+async def read(call: Call) -> Any:
+    """Return the answer to the question that the parameters are."""
+    return await call.query.answer(call.live)
+
+
 def changed(live: LiveCluster) -> Changed:
     """Return how far a cluster is."""
     return Changed(live.sequence, live.reader.state.generation, live.reader.state.now)
@@ -264,61 +243,6 @@ async def get_application(call: Call) -> Document:
         raise UnknownNameError("application", call.path["name"], applications)
     document: Document = plain(applications[call.path["name"]])
     return document
-
-
-async def violations(call: Call) -> msgspec.Raw:
-    """Return the violations of the cluster as it is."""
-    return reads.violations_as_json(call.live, soft=call.query.soft)
-
-
-async def node_loads(call: Call) -> msgspec.Raw:
-    """Return the load of each node by metric, in user units."""
-    return reads.node_loads_as_json(call.live)
-
-
-async def score(call: Call) -> msgspec.Raw:
-    """Return what each node is worth for the next replica that a partition misses."""
-    return reads.score_as_json(call.live, call.query.partition, call.query.now)
-
-
-async def alternatives(call: Call) -> msgspec.Raw:
-    """Return, for each replica of a partition, the nodes that could take it, best first, and those that cannot."""
-    replicas = call.live.reader.engine.alternatives(call.query.partition, now=call.query.now)
-    return await run_in_threadpool(_alternatives_as_json, replicas)
-
-
-def _alternatives_as_json(replicas: Iterable[Alternatives]) -> msgspec.Raw:
-    """Return documents of alternatives; `plain` would not change the many nodes, which are encoded as they are."""
-    documents = [
-        {
-            **plain(attrs.evolve(replica, places=(), closed=())),
-            "places": [*replica.places],
-            "closed": replica.closed,
-        }
-        for replica in replicas
-    ]
-    return msgspec.Raw(msgspec.json.encode(documents, enc_hook=plain))
-
-
-async def explain(call: Call) -> list[Document]:
-    """Return in words where each replica of a partition is, why not elsewhere, and what would have to change."""
-    replicas = call.live.reader.engine.alternatives(call.query.partition, now=call.query.now)
-    return [_explained(replica, call.query.node) for replica in replicas]
-
-
-def _explained(replica: Alternatives, node: str | None) -> Document:
-    """Return where a replica is, and why it is not on `node`; None: on the nearest nodes that take it not."""
-    return {
-        "role": plain(replica.role),
-        "node": None if replica.standing is None else replica.standing.node,
-        "text": str(replica),
-        "rank": replica.rank,
-        "nodes": [
-            {"node": closed.node, "because": [*map(str, closed.obstacles)], "changes": [*closed.changes]}
-            for closed in (replica.nearest if node is None else replica.closed)
-            if node in (None, closed.node)
-        ],
-    }
 
 
 async def cluster_events(call: Call) -> AsyncIterator[Changed | None]:
@@ -420,43 +344,32 @@ OPERATIONS = (
     Operation("GET", f"{PLAN}/events", plan_events, answer=PlanStatus, streams=True),
     Operation("POST", f"{PLAN}/apply", send, right=Right.APPLY, body=ApplyPlan, from_path=("plan",)),
     Operation("POST", f"{PLAN}/outcomes", send, right=Right.REPORT, body=ReportOutcomes, from_path=("plan",)),
-    Operation("GET", f"{CLUSTER}/violations", violations, query=Softness, answer=list[Document]),
-    Operation("GET", f"{CLUSTER}/node_loads", node_loads, answer=dict[str, dict[str, float]]),
-    Operation("GET", f"{CLUSTER}/score", score, query=OfPartition, answer=Document),
-    Operation("GET", f"{CLUSTER}/alternatives", alternatives, query=OfPartition, answer=list[Document]),
-    Operation("GET", f"{CLUSTER}/explain", explain, query=OnNode, answer=list[Document]),
+    Operation("GET", f"{CLUSTER}/violations", read, query=reads.ReadViolations, answer=list[Document]),
+    Operation("GET", f"{CLUSTER}/node_loads", read, query=reads.ReadNodeLoads, answer=dict[str, dict[str, float]]),
+    Operation("GET", f"{CLUSTER}/score", read, query=reads.ReadScore, answer=Document),
+    Operation("GET", f"{CLUSTER}/alternatives", read, query=reads.ReadAlternatives, answer=list[Document]),
+    Operation("GET", f"{CLUSTER}/explain", read, query=reads.ReadExplanation, answer=list[Document]),
     *EXTENDER,
 )
 """All operations."""
 
 
-def application(
-    service: PlacementService,
-    access: Access | None = None,
-    *,
-    routes: Iterable[Route] = (),
-    most_bytes: int = MOST_BYTES,
-) -> Starlette:
+def application(service: PlacementService, access: Access | None = None, *, most_bytes: int = MOST_BYTES) -> Starlette:
     """Return the application of a service that has started.
 
     Parameters
     ----------
     access
         The tokens; None: every request has all rights.
-    routes
-        Further routes, each with an endpoint that states its right (`cluster.service.access.needs`).
     most_bytes
         Most bytes of a body.
     """
     access = access or Access()
     figures = Metrics(service)
-    all_routes = [*(operation.route() for operation in OPERATIONS), *routes]
-    for route in all_routes:
-        if not hasattr(route.endpoint, "right"):
-            raise TypeError(f"the endpoint of {route.path} states no right")
     guard = Middleware(Guard, metrics=figures, checks_host=access.checks_host, most_bytes=most_bytes)
     handlers: dict[Any, Any] = {PlbError: on_error, HTTPException: on_http_error, Exception: on_defect}
-    app = Starlette(routes=all_routes, middleware=[guard], exception_handlers=handlers)
+    routes = [operation.route() for operation in (*OPERATIONS, *CONSOLE)]
+    app = Starlette(routes=routes, middleware=[guard], exception_handlers=handlers)
     app.state.service, app.state.access, app.state.metrics, app.state.ending = service, access, figures, False
     return app
 

@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable
 from queue import SimpleQueue
 
-from cluster.service.documents import Document, of_plan
 from cluster.service.events import DiscardPlan, Engine, PlanMade
 from cluster.service.log import LogEntry, Saved
 from cluster.service.replica import ClusterReplica, PlanRecord, plan_for
 from plb.errors import PlbError
-from plb.model.plan import Plan
+from plb.model.documents import Document
+from plb.model.plan import Plan, of_plan
 
 logger = logging.getLogger(__name__)
 

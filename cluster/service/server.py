@@ -20,7 +20,6 @@ from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from cluster.service.access import Access
-from cluster.service.console import routes
 from cluster.service.guard import host_and_port, is_loopback
 from cluster.service.lines import LineServer
 from cluster.service.log import Log
@@ -186,7 +185,7 @@ def serve(
     access = Access(anyone=anyone) if tokens is None else Access.of_file(tokens)
     with transport.listening() as listening:
         service = PlacementService(Log(folder))
-        app = application(service, access, routes=routes(service))
+        app = application(service, access)
         server = _Server(_config(app, transport))
         sys.setswitchinterval(SECONDS_OF_A_THREAD)
         url = transport.url(listening)

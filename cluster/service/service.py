@@ -13,7 +13,6 @@ from typing import Any, TypeAlias, TypeVar
 import attrs
 import msgspec
 
-from cluster.service.documents import Document
 from cluster.service.events import (
     ENCODER,
     Configure,
@@ -29,17 +28,18 @@ from cluster.service.log import EntryInBrief, Log, LogEntry, LogError, Saved
 from cluster.service.replica import ClusterReplica, PlanRecord
 from cluster.service.searches import SearchThread
 from plb.errors import ConflictError, InvalidValueError, PlbError, UnknownNameError
+from plb.model.documents import Document
 from plb.validation import check_name
 
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 MOST_TOGETHER = 1000
-"""Most events that are written together."""
+"""Work of the events that are written together, in units of a usual event; one client's may be more."""
 MOST_ANSWERS = 64
 """Answers that a cluster keeps."""
 AT_ONCE = 64
-"""Events that are applied before other requests are answered."""
+"""Work of the events that are applied before other requests are answered, in units of a usual event."""
 RETRY_SECONDS = 1.0
 """Time after which the service tries again to write."""
 SERVICE = "service"
@@ -118,27 +118,31 @@ class LiveCluster:
 
 
 @attrs.frozen(eq=False)
-class Request:
-    """Events of one client that are written together, all or none."""
+class Pending:
+    """An event that waits to be written."""
 
     cluster: str
-    events: Sequence[LoggedEvent]
+    event: LoggedEvent
     actor: str
-    data: Sequence[bytes]
-    """Each event as the log has it."""
-    receipts: Sequence[asyncio.Future[Receipt]]
-    """The answer to each event, once it is known."""
+    data: bytes
+    """The event as the log has it."""
+    receipt: asyncio.Future[Receipt]
+    """The answer, once it is known."""
 
     @classmethod
-    def of(cls, cluster: str, events: Sequence[LoggedEvent], actor: str) -> Request:
-        """Return a request whose receipts are to come; an event that the log cannot hold is an `InvalidValueError`."""
-        loop, data = asyncio.get_running_loop(), [*map(packed, events)]
-        return cls(cluster, events, actor, data, [loop.create_future() for _ in events])
+    def of(cls, cluster: str, event: LoggedEvent, actor: str) -> Pending:
+        """Return an event whose receipt is to come; one that the log cannot hold is an `InvalidValueError`."""
+        return cls(cluster, event, actor, packed(event), asyncio.get_running_loop().create_future())
+
+    def answer(self, receipt: Receipt) -> None:
+        """Give a client that still waits the receipt."""
+        if not self.receipt.done():
+            self.receipt.set_result(receipt)
 
     def fail(self, error: Exception) -> None:
-        """Answer all events that are not answered with an error."""
-        for receipt in self.receipts:
-            _settle(receipt, None, error)
+        """Give a client that still waits an error."""
+        if not self.receipt.done():
+            self.receipt.set_exception(error)
 
 
 class PlacementService:
@@ -148,8 +152,8 @@ class PlacementService:
         self._log = log
         self.clusters: dict[str, LiveCluster] = {}
         """The clusters by name."""
-        self._waiting: asyncio.Queue[Request | None] = asyncio.Queue()
-        """Requests to write; None: write what there is besides."""
+        self._waiting: asyncio.Queue[Sequence[Pending]] = asyncio.Queue()
+        """Events to write, those of a client together, all or none; none: write what there is besides."""
         self._refusals: dict[int, str] = {}
         """Reasons of refusals by sequence number, for the next writing."""
         self._saved: dict[str, Saved] = {}
@@ -216,9 +220,13 @@ class PlacementService:
             elif isinstance(event, MakeCluster) and cluster not in self.clusters:
                 check_length("cluster", check_name("cluster", cluster))
                 event.engine(event.past())
-        request = Request.of(cluster, events, actor)
-        self._waiting.put_nowait(request)
-        return await asyncio.gather(*request.receipts)
+        waiting: list[Pending] = []
+        for event in events:
+            if event.weight >= AT_ONCE:
+                await asyncio.sleep(0)  # reads are answered meanwhile
+            waiting.append(Pending.of(cluster, event, actor))
+        self._waiting.put_nowait(waiting)
+        return await asyncio.gather(*(pending.receipt for pending in waiting))
 
     async def latest(self, cluster: str, before: int | None = None) -> list[EntryInBrief]:
         """Return the latest entries of a cluster in brief, those below the sequence number `before`, the latest first.
@@ -287,105 +295,111 @@ class PlacementService:
     def _note_plan(self, live: LiveCluster, plan: str, document: Document) -> None:
         """Log the plan that a search has made."""
         if not live.is_removed:
-            event = PlanMade(plan=plan, document=document)
-            self._waiting.put_nowait(Request.of(live.name, [event], SERVICE))
+            self._waiting.put_nowait([Pending.of(live.name, PlanMade(plan=plan, document=document), SERVICE)])
 
     def _note_saved(self, live: LiveCluster, saved: Saved) -> None:
         """Write a state."""
         if not live.is_removed:
             self._saved[live.name] = saved
-            self._waiting.put_nowait(None)
+            self._waiting.put_nowait([])
 
     async def _write_all(self) -> None:
-        """Write and apply events, all that wait together, until the service stops."""
+        """Write and apply events, what waits together up to some work, until the service stops."""
         while True:
-            batch = [await self._waiting.get()]
-            while len(batch) < MOST_TOGETHER and not self._waiting.empty():
-                batch.append(self._waiting.get_nowait())
-            requests = [request for request in batch if request is not None]
+            groups = [await self._waiting.get()]
+            work = work_of(groups[0])
+            while work < MOST_TOGETHER and not self._waiting.empty():
+                groups.append(self._waiting.get_nowait())
+                work += work_of(groups[-1])
+            waiting = [pending for group in groups for pending in group]
             try:
-                await self._write(requests)
+                await self._write(waiting)
             except Exception as error:
                 if not isinstance(error, LogError):  # a defect: the clients hear of it, and the service goes on
                     logger.exception("events could not be written")
-                self._fail(requests, error)
+                self._fail(waiting, error)
             finally:
-                for _ in batch:
+                for _ in groups:
                     self._waiting.task_done()
 
-    def _fail(self, requests: Sequence[Request], error: Exception) -> None:
-        """Answer requests that could not be written, and try again to write events of the service itself."""
+    def _fail(self, waiting: Sequence[Pending], error: Exception) -> None:
+        """Answer events that could not be written, and try again to write those of the service itself."""
         self.failure = str(error)
-        for request in requests:
-            if request.actor == SERVICE:
-                self._loop.call_later(RETRY_SECONDS, self._waiting.put_nowait, request)
-            else:
-                request.fail(error)
-        self._loop.call_later(RETRY_SECONDS, self._waiting.put_nowait, None)
+        for pending in waiting:
+            if pending.actor != SERVICE:
+                pending.fail(error)
+        own = [pending for pending in waiting if pending.actor == SERVICE]
+        self._loop.call_later(RETRY_SECONDS, self._waiting.put_nowait, own)
 
-    async def _write(self, requests: Sequence[Request]) -> None:
+    async def _write(self, waiting: Sequence[Pending]) -> None:
         """Write events and apply them; if they cannot be written, none is applied."""
-        fresh, repeated = self._numbered(requests)
+        fresh, repeated = self._numbered(waiting)
         refusals, saved = self._refusals, self._saved
-        if not (fresh or refusals or saved or self.failure):
-            self._answer_repeated(repeated)
-            return
-        self._refusals, self._saved = {}, {}
-        entries = [(entry, data) for entry, data, _ in fresh]
-        try:
-            write = partial(self._log.append, entries, reasons(refusals), saved.items())
-            await self._loop.run_in_executor(self._writer, write)
-        except BaseException:
-            self._refusals, self._saved = {**refusals, **self._refusals}, {**saved, **self._saved}
-            raise
-        self.failure = None
-        self._next += len(entries)
-        for position, (entry, _, receipt) in enumerate(fresh):
-            _settle(receipt, self._apply(entry), None)
-            if position % AT_ONCE == AT_ONCE - 1:
-                await asyncio.sleep(0)  # reads are answered meanwhile
+        if fresh or refusals or saved or self.failure:
+            self._refusals, self._saved = {}, {}
+            entries = [(entry, pending.data) for entry, pending in fresh]
+            try:
+                write = partial(self._log.append, entries, reasons(refusals), saved.items())
+                await self._loop.run_in_executor(self._writer, write)
+            except BaseException:
+                self._refusals, self._saved = {**refusals, **self._refusals}, {**saved, **self._saved}
+                raise
+            self.failure = None
+            self._next += len(entries)
+            await self._apply_all(fresh)
         self._answer_repeated(repeated)
         if self._refusals:
-            self._waiting.put_nowait(None)
+            self._waiting.put_nowait([])
 
-    def _numbered(self, requests: Sequence[Request]) -> tuple[list[Numbered], list[Repeated]]:
-        """Return new events as entries, and repeated ones, each with its receipt.
+    async def _apply_all(self, entries: Sequence[tuple[LogEntry, Pending]]) -> None:
+        """Apply entries that are in the log; reads are answered meanwhile."""
+        work = 0
+        for entry, pending in entries:
+            work += entry.event.weight
+            if work >= AT_ONCE:
+                entry.event.prepare()
+                await asyncio.sleep(0)
+                work = 0
+            pending.answer(self._apply(entry))
+
+    def _numbered(self, waiting: Sequence[Pending]) -> tuple[list[tuple[LogEntry, Pending]], list[Repeated]]:
+        """Return new events as entries, and repeated ones.
 
         Making a cluster that exists, and events of one that does not exist, are refused.
         """
-        fresh: list[Numbered] = []
+        fresh: list[tuple[LogEntry, Pending]] = []
         repeated: list[Repeated] = []
         now, ids, names = time.time(), Ids(self._log), set(self.clusters)
-        for request in requests:
-            cluster = request.cluster
-            for event, data, receipt in zip(request.events, request.data, request.receipts, strict=True):
-                earlier = ids.earlier(cluster, event.id)
-                if earlier is not None:
-                    repeated.append((event, data, *earlier, receipt))
-                    continue
-                if (cluster in names) == isinstance(event, MakeCluster):
-                    exists = ConflictError(f"cluster {cluster} exists")
-                    _settle(receipt, None, exists if cluster in names else UnknownNameError("cluster", cluster, names))
-                    continue
+        for pending in waiting:
+            cluster, event = pending.cluster, pending.event
+            earlier = ids.earlier(cluster, event.id)
+            if earlier is not None:
+                repeated.append((pending, *earlier))
+            elif isinstance(event, MakeCluster) and cluster in names:
+                pending.fail(ConflictError(f"cluster {cluster} exists"))
+            elif not isinstance(event, MakeCluster) and cluster not in names:
+                pending.fail(UnknownNameError("cluster", cluster, names))
+            else:
                 names.add(cluster)
-                entry = LogEntry(self._next + len(fresh), cluster, now, request.actor, "", event)
+                entry = LogEntry(self._next + len(fresh), cluster, now, pending.actor, "", event)
                 if isinstance(event, RemoveCluster):
                     names.discard(cluster)
                     ids.forget(cluster)
-                ids.add(cluster, event.id, entry.sequence, data)
-                fresh.append((entry, data, receipt))
+                ids.add(cluster, event.id, entry.sequence, pending.data)
+                fresh.append((entry, pending))
         return fresh, repeated
 
     def _answer_repeated(self, repeated: Sequence[Repeated]) -> None:
         """Answer events with the ids of earlier ones: as these, or with an error if the content is another one."""
-        for event, data, sequence, earlier, receipt in repeated:
-            if data == earlier or is_repetition(event, self._log.event(sequence, earlier)):
+        for pending, sequence, earlier in repeated:
+            event = pending.event
+            if pending.data == earlier or is_repetition(event, self._log.event(sequence, earlier)):
                 refusal = self._refusals.get(sequence) or self._log.refusal(sequence)
                 answer = Receipt(sequence, None if refusal is None else ConflictError(refusal), repeated=True)
             else:
                 text = f"{event.kind}: the event {sequence} has the id {event.id!r}, and another content"
                 answer = Receipt(sequence, ConflictError(text))
-            _settle(receipt, answer, None)
+            pending.answer(answer)
 
     def _apply(self, entry: LogEntry) -> Receipt:
         """Apply an entry that is in the log."""
@@ -411,10 +425,8 @@ class PlacementService:
         return Receipt(entry.sequence)
 
 
-Numbered: TypeAlias = tuple[LogEntry, bytes, "asyncio.Future[Receipt]"]
-"""An event as an entry to write, as the log has it, with its receipt."""
-Repeated: TypeAlias = tuple[LoggedEvent, bytes, int, bytes, "asyncio.Future[Receipt]"]
-"""An event and it in MessagePack, the sequence number and the MessagePack of the earlier one of its id, its receipt."""
+Repeated: TypeAlias = tuple[Pending, int, bytes]
+"""An event, and the sequence number and the MessagePack of the earlier one of its id."""
 
 
 class Ids:
@@ -457,14 +469,9 @@ def packed(event: LoggedEvent) -> bytes:
         raise InvalidValueError(event.kind, "document", event.kind, f"values that the log can hold ({error})") from None
 
 
-def _settle(future: asyncio.Future[Any], answer: Any, error: Exception | None) -> None:
-    """Give a client that still waits an answer or an error."""
-    if future.done():
-        return
-    if error is None:
-        future.set_result(answer)
-    else:
-        future.set_exception(error)
+def work_of(waiting: Sequence[Pending]) -> int:
+    """Return the work to apply events, in units of a usual event."""
+    return sum(pending.event.weight for pending in waiting)
 
 
 def reasons(refusals: Mapping[int, str]) -> list[tuple[str, int]]:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, count
 from typing import TypeAlias
 
-from cluster.service.documents import Document
 from cluster.service.events import (
     ClusterEvent,
     PutNode,
@@ -25,6 +24,7 @@ from cluster.service.events import (
 from cluster.service.kubernetes.pods import KubernetesNode, Part, Pod, Resources, amounts, in_units, loads_of
 from cluster.service.kubernetes.sources import Observed
 from plb.errors import ConflictError
+from plb.model.documents import Document
 
 Key: TypeAlias = tuple[str, str]
 """Kind and name of a node, a service or a partition."""

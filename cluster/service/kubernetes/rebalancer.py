@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import attrs
 import msgspec
 
-from cluster.service.events import ENCODER, ClusterEvent, apply_event, decoded
+from cluster.service.events import ENCODER, ClusterEvent, decoded
 from cluster.service.kubernetes.description import KubernetesCluster, obstacle
 from cluster.service.kubernetes.pods import amounts
 from cluster.service.kubernetes.sources import ApiServer, Observed
@@ -112,7 +112,7 @@ class Rebalancer:
     def _problem(self, event: ClusterEvent, now: float) -> str | None:
         """Apply an event; return why it is refused, or None."""
         try:
-            apply_event(event, self._engine, now)
+            event.apply(self._engine, now)
         except PlbError as error:
             self._log({"error": str(error)})
             return str(error)

@@ -26,7 +26,6 @@ from cluster.service.console import (
     node_of,
     numbers_of,
     percent,
-    routes,
 )
 from cluster.service.events import ApplyPlan, DrainNode, MakeCluster, PutNode, RequestPlan
 from cluster.service.replica import ClusterReplica, PlanRecord
@@ -59,7 +58,7 @@ class Tags(HTMLParser):
 
 
 def console_of(service: PlacementService, access: Access | None = None) -> AsyncClient:
-    return client_of(service, access, routes=routes(service))
+    return client_of(service, access)
 
 
 def hostile_engine() -> PlacementAndLoadBalancing:
@@ -80,8 +79,7 @@ def live(engine: PlacementAndLoadBalancing) -> LiveCluster:
 
 def map_html(engine: PlacementAndLoadBalancing, by: str) -> str:
     choice = MapChoice("west", by)
-    nodes = map_of(engine.nodes, numbers_of(live(engine), by), by)
-    return html_of("map", map=nodes, link=choice.link() + "&node=", named=True, choice=choice)
+    return html_of("map", nodes=engine.nodes, numbers=numbers_of(live(engine), by), choice=choice)
 
 
 @pytest.mark.parametrize("by", [f"load:{HOSTILE}", RISK])
@@ -194,9 +192,9 @@ def test_many_domains_are_shown_by_a_higher_level() -> None:
         for index in range(60)
     ]
     shown = map_of(nodes, {node.name: 0.0 for node in nodes}, RISK)
-    assert shown.columns == ["dc0", "dc1", "dc2"]
-    assert [row for row, _ in shown.rows] == ["all"]
-    names = [tile.name for _, cells in shown.rows for tiles in cells for tile in tiles]
+    assert shown["columns"] == ["dc0", "dc1", "dc2"]
+    assert [row for row, _ in shown["rows"]] == ["all"]
+    names = [tile.name for _, cells in shown["rows"] for tiles in cells for tile in tiles]
     assert sorted(names) == sorted(node.name for node in nodes)
 
 

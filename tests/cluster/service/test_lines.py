@@ -18,7 +18,7 @@ import pytest
 
 from cluster.service import access as access_module
 from cluster.service import lines as lines_module
-from cluster.service.access import Access, Right, Token
+from cluster.service.access import Access, Actor, Right
 from cluster.service.events import LoggedEvent
 from cluster.service.lines import LONGEST, LineServer
 from cluster.service.operations import MOST_EVENTS
@@ -247,7 +247,7 @@ def test_a_client_that_never_reads_is_not_read_any_more(tmp_path: Path) -> None:
 def test_tokens_give_rights_and_a_line_without_one_ends_the_connection(tmp_path: Path) -> None:
     secrets = {right: f"a secret for {right.name.lower()}" for right in Right}
     digests = {right: hashlib.sha256(secret.encode()).digest() for right, secret in secrets.items()}
-    access = Access([Token(right, right.name.lower(), digest) for right, digest in digests.items()])
+    access = Access({digest: Actor(right.name.lower(), right) for right, digest in digests.items()})
 
     async def story(client: Client) -> None:
         answer = await client.ask(token=secrets[Right.REPORT], events=[MAKE])

@@ -56,5 +56,5 @@ def test_the_tokens_of_the_page_are_valid(tmp_path: Path) -> None:
     save_blocks(tmp_path)
     access = Access.of_file(tmp_path / "tokens")
     secrets = [line.split()[2] for line in (tmp_path / "tokens").read_text().splitlines()[1:]]
-    rights = [access.actor(f"Bearer {secret}").right for secret in secrets]
+    rights = [access.admit(f"Bearer {secret}", Right.READ).right for secret in secrets]
     assert rights == [Right.READ, Right.REPORT, Right.APPLY]

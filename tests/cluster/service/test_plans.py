@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from cluster.service.documents import moves_of
 from cluster.service.events import (
     ApplyPlan,
     DiscardPlan,
@@ -23,6 +22,7 @@ from cluster.service.replica import DefectError, StaleError, Status
 from cluster.service.service import PlacementService, Receipt
 from plb import PlacementAndLoadBalancing
 from plb.errors import ConflictError
+from plb.model.plan import moves_of
 from tests.cluster.service.served import CLUSTER, make, planned, send, with_service
 
 

@@ -14,13 +14,13 @@ import msgspec
 import pytest
 
 from cluster.service import searches
-from cluster.service.documents import plain
 from cluster.service.events import DrainNode, Engine
 from cluster.service.log import LogError
 from cluster.service.replica import PlanRecord
 from cluster.service.rest import application, end_streams
 from cluster.service.service import PlacementService
 from plb import Plan
+from plb.model.documents import plain
 from tests.cluster.service.clients import ITS_PATH, SETTINGS, client_of, made, with_client
 from tests.cluster.service.served import CLUSTER, described, make, served, with_service
 

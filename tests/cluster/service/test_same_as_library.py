@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from cluster.service import searches
-from cluster.service.documents import of_move
 from cluster.service.events import (
     ApplyPlan,
     DiscardPlan,
@@ -39,6 +38,7 @@ from cluster.service.service import PlacementService
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica
 from plb import Service as ModelService
 from plb.errors import ConflictError, PlbError
+from plb.model.plan import of_move
 from tests.cluster.service.served import CLUSTER, planned, send
 
 Result = TypeVar("Result")
