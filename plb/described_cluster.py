@@ -1,8 +1,8 @@
-"""The calls by which a host describes its cluster: nodes, services, applications, partitions, loads."""
+"""The calls by which a host describes its cluster, and reads its description: nodes, services, partitions, loads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, KeysView, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -11,9 +11,17 @@ import numpy.typing as npt
 
 from plb.array_types import Int
 from plb.compiler import uninterrupted
+from plb.errors import InvalidValueError
 from plb.model import Application, DeactivationIntent, DeactivationStatus, MoveCost, Node, Partition, Role, Service
 from plb.model.partition import PartitionColumns
-from plb.planning.explanations.queries import check_application, check_service
+from plb.planning.explanations.queries import (
+    PlacedReplica,
+    check_application,
+    check_service,
+    partitions_on,
+    placed_replicas,
+    rows_on,
+)
 from plb.planning.scheduler import node_event
 from plb.state.cluster_state import ClusterState
 from plb.state.partition_updates import put_partitions, remove_partition
@@ -33,14 +41,14 @@ from plb.state.updates import (
     set_role_load,
     set_secondary_loads,
 )
-from plb.validation import check_items, check_kind
+from plb.validation import check_items, check_kind, check_names
 
 if TYPE_CHECKING:
     from plb.planning.planner import Planner
 
 
 class DescribedCluster:
-    """The calls of an engine that change its description of the cluster."""
+    """The calls of an engine that change its description of the cluster, or return it."""
 
     _state: ClusterState
     """The described cluster."""
@@ -334,6 +342,64 @@ class DescribedCluster:
         set_loads(self._state, replica_index, loads)
         if at is not None:
             self._planner.enter_slot(time, np.asarray(replica_index, np.int64))
+
+    # queries
+
+    def replicas(self, partition: str) -> tuple[PlacedReplica, ...]:
+        """Return the replicas of a partition: its role slots in order, then departing ends.
+
+        A service on every node has no waiting replicas; the nodes that it misses are found when a plan is made.
+
+        Raises
+        ------
+        UnknownNameError
+            If the partition is not known.
+        """
+        return placed_replicas(self._state, partition)
+
+    def replica_indices(self, partitions: Sequence[str], nodes: Sequence[str]) -> Int:
+        """Return the index of the replica of each partition on a node, (m,), for `report_loads`.
+
+        Parameters
+        ----------
+        partitions
+            (m,) names of partitions.
+        nodes
+            (m,) names of their nodes. Departing ends do not count.
+
+        Raises
+        ------
+        UnknownNameError
+            If a partition is not known.
+        ConflictError
+            If a partition has no replica on its node.
+        InvalidValueError
+            If the arguments are no names, or not equally many.
+        """
+        item = "replica_indices"
+        partitions, nodes = check_names(item, "partitions", partitions), check_names(item, "nodes", nodes)
+        if len(partitions) != len(nodes):
+            raise InvalidValueError(item, "nodes", len(nodes), f"{len(partitions)} names, one for each partition")
+        return rows_on(self._state, partitions, nodes)
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes, in the order in which they were made."""
+        return tuple(self._state.nodes)
+
+    def partitions_on(self, node: str) -> tuple[str, ...]:
+        """Return the partitions with a replica on a node, also a departing one; `UnknownNameError`: it is not known."""
+        return partitions_on(self._state, node)
+
+    @property
+    def applications(self) -> tuple[Application, ...]:
+        """The applications, in the order in which they were made."""
+        return tuple(self._state.applications.applications.values())
+
+    @property
+    def service_names(self) -> KeysView[str]:
+        """The names of the services, in the order in which they were made; it follows changes."""
+        return self._state.service_index.keys()
 
     def _deactivate(self, name: str, intent: DeactivationIntent, now: float | None) -> None:
         """Set the deactivation intent of a node, and its status to none."""

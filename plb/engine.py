@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, KeysView, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from plb.array_types import Int
 from plb.compiler import uninterrupted
 from plb.described_cluster import DescribedCluster
-from plb.errors import ConflictError, InvalidValueError
+from plb.errors import ConflictError
 from plb.extensions.constraints import Constraint
 from plb.extensions.energy_terms import EnergyTerm
 from plb.extensions.neighbourhoods import AnyNeighbourhood
 from plb.extensions.policies import PlacementPolicy
-from plb.model import Application, Node, Partition, Role
+from plb.model import Partition, Role
 from plb.model.alternatives import Alternatives, NodeScores
 from plb.model.move import Phase
 from plb.model.plan import Plan
@@ -21,12 +20,8 @@ from plb.model.rules import Violation
 from plb.model.snapshot import Snapshot
 from plb.planning.explanations.queries import (
     DomainState,
-    PlacedReplica,
     load_of_next,
     loads_of_nodes,
-    partitions_on,
-    placed_replicas,
-    rows_on,
     states_of_domains,
     total_capacities,
 )
@@ -214,52 +209,6 @@ class PlacementAndLoadBalancing(DescribedCluster):
 
     # queries
 
-    def replicas(self, partition: str) -> tuple[PlacedReplica, ...]:
-        """Return the replicas of a partition: its role slots in order, then departing ends.
-
-        A service on every node has no waiting replicas; the nodes that it misses are found when a plan is made.
-
-        Raises
-        ------
-        UnknownNameError
-            If the partition is not known.
-        """
-        return placed_replicas(self._state, partition)
-
-    def replica_indices(self, partitions: Sequence[str], nodes: Sequence[str]) -> Int:
-        """Return the index of the replica of each partition on a node, (m,), for `report_loads`.
-
-        Parameters
-        ----------
-        partitions
-            (m,) names of partitions.
-        nodes
-            (m,) names of their nodes. Departing ends do not count.
-
-        Raises
-        ------
-        UnknownNameError
-            If a partition is not known.
-        ConflictError
-            If a partition has no replica on its node.
-        InvalidValueError
-            If the arguments are no names, or not equally many.
-        """
-        item = "replica_indices"
-        partitions, nodes = check_names(item, "partitions", partitions), check_names(item, "nodes", nodes)
-        if len(partitions) != len(nodes):
-            raise InvalidValueError(item, "nodes", len(nodes), f"{len(partitions)} names, one for each partition")
-        return rows_on(self._state, partitions, nodes)
-
-    @property
-    def nodes(self) -> tuple[Node, ...]:
-        """The nodes, in the order in which they were made."""
-        return tuple(self._state.nodes)
-
-    def partitions_on(self, node: str) -> tuple[str, ...]:
-        """Return the partitions with a replica on a node, also a departing one; `UnknownNameError`: it is not known."""
-        return partitions_on(self._state, node)
-
     def expected_load(self, partition: str, role: Role | str) -> dict[str, float]:
         """Return the load by metric, in user units, that the next replica of a role has until its own report.
 
@@ -291,16 +240,6 @@ class PlacementAndLoadBalancing(DescribedCluster):
             return {}
         planner = self._planner
         return loads_of_nodes(self._state, planner.start(planner.problem(planner.now)).node_load)
-
-    @property
-    def applications(self) -> tuple[Application, ...]:
-        """The applications, in the order in which they were made."""
-        return tuple(self._state.applications.applications.values())
-
-    @property
-    def service_names(self) -> KeysView[str]:
-        """The names of the services, in the order in which they were made; it follows changes."""
-        return self._state.service_index.keys()
 
     def service_domains(self) -> tuple[DomainState, ...]:
         """Return the service domains, each with what the last refresh did for it; each is searched separately."""

@@ -18,7 +18,10 @@ from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
 from plb.constraints.description import ExcludedNodes, NamedSolution, RuleDescription
 from plb.constraints.spread import (
+    ANY,
+    EVEN,
     excess_above_ceiling,
+    rows_of_uneven_groups,
     siblings_in_domain,
     some_domain_below,
     spreads_badly,
@@ -34,8 +37,6 @@ from plb.state.arrays import Problem, Solution, siblings_of
 FAULT_DOMAIN, UPGRADE_DOMAIN = int(Rule.FAULT_DOMAIN), int(Rule.UPGRADE_DOMAIN)
 SPREADING = 1 << FAULT_DOMAIN | 1 << UPGRADE_DOMAIN
 """`RuleMask` of the two rules."""
-EVEN, ANY = 0, -1
-"""Values of `Problem.most_in_domain` for an even spread and for no rule."""
 
 
 @kernel(inline=True)
@@ -349,7 +350,7 @@ def _full_domain(named: NamedSolution, row: int, node: int, level: int) -> FullD
 def _breaches(named: NamedSolution, rule: Rule) -> Iterator[UnevenSpread]:
     """Yield the verdicts on all domains with too many or too few replicas of a partition."""
     for level in _levels_of(named.problem, rule):
-        for row in _rows_of_uneven_groups(named, level):
+        for row in rows_of_uneven_groups(named.problem, named.solution.node, named.partition_of_row, level):
             yield from _uneven(named, rule, level, row)
 
 
@@ -427,47 +428,6 @@ def _replicas_by_domain(named: NamedSolution, level: int, row: int) -> Counter[i
     if problem.most_in_domain[problem.service[row], level] != EVEN:
         counts |= problem.feasibility_classes[problem.feasibility_class[row]]
     return Counter(int(problem.domain[node[sibling], level]) for sibling in standing if counts[node[sibling]])
-
-
-def _rows_of_uneven_groups(named: NamedSolution, level: int) -> list[int]:
-    """Return a row of each partition and parent domain whose replicas are unevenly spread over the domains of a level.
-
-    A group is the replicas of a partition under a parent domain.
-    """
-    problem, node = named.problem, named.solution.node
-    siblings = np.where(node == NOWHERE, 0, problem.siblings[problem.feasibility_class, node, level])
-    most = problem.most_in_domain[problem.service, level]
-    feasible = (node != NOWHERE) & problem.feasibility_classes[problem.feasibility_class, node]
-    counts = (siblings > 0) | ((most != EVEN) & feasible)
-    rows = np.flatnonzero(counts & ~problem.unspread & (most != ANY))
-    partition, row_node = named.partition_of_row[rows], node[rows]
-    first_in_domain, _, count = _grouped(partition, problem.domain[row_node, level])
-    parent = problem.parent[row_node[first_in_domain], level]
-    first_in_group, group, _ = _grouped(partition[first_in_domain], parent)
-    groups = len(first_in_group)
-    replicas, fullest, emptiest = np.zeros(groups, np.int64), np.zeros(groups, np.int64), np.full(groups, len(node))
-    np.add.at(replicas, group, count)
-    np.maximum.at(fullest, group, count)
-    np.minimum.at(emptiest, group, count)
-    group_rows = rows[first_in_domain[first_in_group]]
-    domains, group_most = siblings[group_rows], most[group_rows]
-    emptiest[np.bincount(group, minlength=groups) < domains] = 0
-    uneven = (fullest > -(-replicas // np.maximum(1, domains))) | (emptiest < replicas // np.maximum(1, domains))
-    broken = np.where(group_most == EVEN, uneven, fullest > group_most)
-    return [int(row) for row in group_rows[broken]]
-
-
-def _grouped(first: Int, second: Int) -> tuple[Int, Int, Int]:
-    """Return for the n pairs of whole numbers in `first` and `second`, (n,), which p are distinct.
-
-    The index of the first occurrence of each, (p,), the number of each element's pair, (n,), and how often each
-    occurs, (p,).
-    """
-    width = int(second.max(initial=0)) + 1
-    _, first_index, number, count = np.unique(
-        first * width + second, return_index=True, return_inverse=True, return_counts=True
-    )
-    return first_index, number, count
 
 
 def _reason(named: NamedSolution, phase: Phase, row: int, rule: Rule) -> Reason:

@@ -17,7 +17,8 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool
 from plb.constraints.affinity import breaks_pair
-from plb.constraints.domains import EVEN, UPGRADE_DOMAIN, exceeds_share, excess_in_domain
+from plb.constraints.domains import UPGRADE_DOMAIN, exceeds_share, excess_in_domain
+from plb.constraints.spread import EVEN
 from plb.energy.from_scratch import solution_from_scratch
 from plb.energy.terms import present_energy
 from plb.evaluation.delta import move_row

@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 
 from plb.array_types import Int
-from plb.constraints.domains import ANY
+from plb.constraints.spread import ANY
 from plb.model.expressions import FaultDomainPolicy
 from plb.model.rules import Rule
 from plb.state.cluster_state import ClusterState
