@@ -105,10 +105,9 @@ def test_the_tables_show_both_engines_and_the_better_one(modules):
     for engine, left in (("plb", 0), ("rebalancer", 12)):
         compare.kept(data, engine, "placement", 1_000, [run_of(engine, "placement", None, unplaced=left)])
     assert compare.balance_table(data).splitlines()[2:] == [
-        "| free moves | 1,000 | 10 s | 0.1000 | **0.0500** | 0.8000 | 0.8000 | 1,234 | 1,234 |"
+        "| free moves | 1,000 | 0.1000 | **0.0500** | 1,234 | 1,234 |"
     ]
     assert compare.other_table(data).splitlines()[2:] == [
         "| build the model | 1,000 | 2.00 s | 2.00 s |",
         "| placement | 1,000 | 9.50 s, 1,234 moves, 12 not placed | 9.50 s, 1,234 moves |",
-        "| budget of 10 s, free moves | 1,000 | 9.5 s | 9.5 s |",
     ]
