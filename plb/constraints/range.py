@@ -1,4 +1,4 @@
-"""Range: the per-repetition sums of a node fit into 32 bits (docs/constraints/range.md)."""
+"""Range: the per-repetition sums of a node fit into 32 bits (docs/constraints/capacity.md)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def refuses(problem: Problem, solution: Solution, enforced: RuleMask, row: int, 
 
 
 def check_range(solution: Solution) -> None:
-    """Raise an error for peaks whose sums could overflow (docs/constraints/range.md)."""
+    """Raise an error for peaks whose sums could overflow (docs/constraints/capacity.md)."""
     if (highest_sum := int(solution.ceiling.max(initial=0))) > LARGEST_SUM:
         allowed = f"at most {LARGEST_SUM}: give a coarser Metric(quantum=...)"
         raise InvalidValueError("expected demand", "peaks of one node in quanta", highest_sum, allowed)

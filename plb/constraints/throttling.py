@@ -1,4 +1,4 @@
-"""Throttling: a limit on the replicas in build on a node at a time (docs/constraints/throttling.md)."""
+"""Throttling: a limit on the replicas in build on a node at a time (docs/constraints/budgets.md)."""
 
 from __future__ import annotations
 

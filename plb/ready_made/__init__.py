@@ -1,6 +1,6 @@
 """Ready-made extensions with kernels, which an engine gets as objects, such as ``LeastDomains({"db": 3})``.
 
-docs/terms/ready_made.md and docs/constraints/ready_made.md describe them. Begin reading in
+docs/terms/ready_made.md and docs/constraints/extensions.md describe them. Begin reading in
 `plb.ready_made.capacity_terms`.
 """
 

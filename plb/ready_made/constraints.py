@@ -1,6 +1,6 @@
 """Constraints on services: a least number of domains, and domains that have replicas of other services.
 
-Both are of the ROADEF/EURO challenge 2012, the spread and the dependency constraint (docs/constraints/ready_made.md).
+Both are of the ROADEF/EURO challenge 2012, the spread and the dependency constraint (docs/constraints/extensions.md).
 """
 
 from __future__ import annotations

@@ -18,10 +18,11 @@ def section_of(page: Path, heading: str) -> str:
     return page.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
 
 
-def parameters_of(page: Path) -> list[list[str]]:
-    """Return the rows of the first table below Parameters, without its header: five cells each."""
+def parameters_of(page: Path) -> list[dict[str, str]]:
+    """Return the rows of the first table below Parameters, by the names of its columns."""
     table = section_of(page, "Parameters").strip().split("\n\n")[0]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
+    header, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+    return [dict(zip(header, row, strict=True)) for row in rows]
 
 
 @attrs.frozen

@@ -28,8 +28,10 @@ PAGES = [
 CHANGES = sorted((DOCS / "extending").glob("*.diff"))
 KINDS = {kind.__name__: kind for kind in (Application, Metric, Node, Partition, PlbConfig, Replica, Service)}
 SHARED = {
-    **dict.fromkeys(BUDGETS, "budgets"),
+    **dict.fromkeys((*BUDGETS, Rule.THROTTLING), "budgets"),
     **dict.fromkeys((Rule.SCALE_OUT, Rule.APPLICATION_CAPACITY), "applications"),
+    Rule.RANGE: "capacity",
+    Rule.UPGRADE_DOMAIN: "fault_domain",
 }
 """The page of each rule that has none of its own."""
 NO_SETTING = Setting("", None, "", lambda _item, _field, value: value)
@@ -48,7 +50,7 @@ def default_of(field: attrs.Attribute[object]) -> str:
 
 @pytest.mark.parametrize("rule", Rule, ids=lambda rule: rule.name)
 def test_every_rule_has_a_page(rule):
-    """The page has the name of the rule in plans. The budgets share one page, and so do the rules of applications."""
+    """The page has the name of the rule in plans, or is one that several rules share."""
     stem = SHARED.get(rule, rule.name.lower())
     page = DOCS / "constraints" / f"{stem}.md"
     assert page.exists()
@@ -77,17 +79,18 @@ def test_page_follows_the_skeleton(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_parameters_are_fields_with_their_defaults(page):
-    """Class, field, default and, for a setting, unit and name in Service Fabric are those of the code."""
+    """Class, field and default are those of the code, and so are unit and name in Service Fabric where a page has them."""
     rows = parameters_of(page)
     assert rows
-    for field, default, unit, _, original in rows:
-        kind, name = field.strip("`").split(".")
+    for row in rows:
+        kind, name = row["field"].strip("`").split(".")
         fields = attrs.fields_dict(KINDS[kind])
-        assert name in fields, field
+        assert name in fields, row
         setting = settings_of(KINDS[kind]).get(name, NO_SETTING)
-        assert default == f"`{default_of(fields[name])}`", field
-        assert original == (f"`{setting.name}`" if setting.name else "–"), field
-        assert setting.unit in ("", unit), field
+        assert row["default"] == f"`{default_of(fields[name])}`", row
+        original = f"`{setting.name}`" if setting.name else "–"
+        assert row.get("Service Fabric name", original) == original, row
+        assert setting.unit in ("", row.get("unit", setting.unit)), row
 
 
 @pytest.mark.slow

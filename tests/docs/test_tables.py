@@ -140,30 +140,30 @@ def test_names_of_provisioning_exist() -> None:
     assert hasattr(workloads.provisioning, "build_instance")
 
 
-REPORT = (ROOT / "docs" / "report.md").read_text()
+RESULTS = (ROOT / "docs" / "results.md").read_text()
 
 
 def test_the_guide_names_every_section():
     """They have the order of the page, and the moves are the last."""
-    rows = re.findall(r"^\| ([A-Z][^|]*?) \|", REPORT, re.MULTILINE)
+    rows = re.findall(r"^\| ([A-Z][^|]*?) \|", RESULTS, re.MULTILINE)
     assert rows[:-2] == [heading for heading, _ in SECTIONS.values()]
 
 
 def test_the_guide_states_the_limits():
-    assert f"first {sections.MOST_MOVES:,} moves of each run, and {sections.MOST_IN_ALL:,} of all runs" in REPORT
+    assert f"first {sections.MOST_MOVES:,} moves of each run, and {sections.MOST_IN_ALL:,} of all runs" in RESULTS
     assert sections.SLOWEST_SHOWN == 20
-    assert "the twenty plans" in REPORT
+    assert "the twenty plans" in RESULTS
 
 
 def test_the_functions_of_the_guide_exist():
     from importlib import import_module
 
-    names = re.findall(r"`(cluster(?:\.\w+)+)\.(\w+)`", REPORT)
+    names = re.findall(r"`(cluster(?:\.\w+)+)\.(\w+)`", RESULTS)
     assert (plot_energy.__module__, plot_energy.__name__) in names
     assert all(callable(getattr(import_module(module), name)) for module, name in names)
 
 
-GUIDES = {name: (ROOT / "docs" / f"{name}.md").read_text() for name in ("capacity", "comparing")}
+CAPACITY = (ROOT / "docs" / "capacity.md").read_text()
 
 
 def test_guide_has_the_keys_of_capacity():
@@ -172,7 +172,7 @@ def test_guide_has_the_keys_of_capacity():
     found = figures(question, answers, repeats=2, days=2.0)
     of_policy = found["policies"]["any"]
     keys = {*found, *found["question"], *of_policy["points"][0], *(f"policies.NAME.{key}" for key in of_policy)}
-    named = set(re.findall(r"`([\w.]+)`", GUIDES["capacity"]))
+    named = set(re.findall(r"`([\w.]+)`", CAPACITY))
     assert keys - {"policies"} <= named
 
 
@@ -181,7 +181,7 @@ def test_guide_has_the_keys_and_figures_of_compare(tmp_path: Path):
     found = compare_results(results).as_json()
     (difference,) = {frozenset(row["figures"]["moves"]) for row in found["rows"] if row["pairs"] and row["policy"]}
     keys = {*found, *found["directories"][0], *found["rows"][0], *difference, *FIGURES}
-    assert keys <= set(re.findall(r"`([\w.]+)`", GUIDES["comparing"]))
+    assert keys <= set(re.findall(r"`([\w.]+)`", RESULTS))
 
 
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
