@@ -40,6 +40,7 @@ ESTIMATORS, GAUSSIAN, POLICIES, PREDICTION, PROPERTIES, PROVISIONING = (
     (ROOT / "docs" / f"{name}.md").read_text()
     for name in ("estimators", "gaussian", "policies", "prediction", "property-testing", "provisioning")
 )
+AUTHORS = (ROOT / "docs" / "extending" / "policy.md").read_text()
 ALGORITHMS = re.findall(r"`((?:FF|BF|WF|FFD|BFD|WFD|NCD|SpreadWFD|Match|Medea|LRASched)(?:-[\w.]+)*)`", PROVISIONING)
 
 
@@ -107,13 +108,13 @@ def test_guide_quotes_the_policy_of_the_example() -> None:
 
 def test_names_that_policies_read_exist() -> None:
     """They are in the table of the configuration, and in that of further methods."""
-    table = POLICIES.split("Of the configuration a policy reads")[1].split("\n\n")[1]
+    table = AUTHORS.split("Of the configuration a policy reads")[1].split("\n\n")[1]
     rows = [line for line in table.splitlines() if line.startswith("| `")]
     names = [name for row in rows for name in re.findall(r"`(\w+)(?:\(row\))?`", row.split(" | ")[0])]
     assert len(names) > 8
     assert [name for name in names if not hasattr(Configuration, name)] == []
     for verb in ("begin", "leaving", "evict"):
-        assert f"- `{verb}(configuration, " in POLICIES
+        assert f"- `{verb}(configuration, " in AUTHORS
 
 
 def test_invariants_are_complete() -> None:
