@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, TypeAlias
 from urllib.parse import quote
 
 import httpx
@@ -44,44 +44,52 @@ class ServiceError(PlbError):
         self._message = str(problem.get("detail", problem))
 
 
-Steps: TypeAlias = Generator[httpx.Request | float, Any, Any]
-"""The steps of a call: requests, whose answers are sent into it, and pauses in seconds."""
-
-
 class Calls:
     """What a service can be asked. Each method returns the answer as a document, or raises `ServiceError`.
 
     A `key` names an event; a service that has applied an event with this key answers as before and does nothing, so
     that a call without an answer can be repeated.
+
+    Parameters
+    ----------
+    address
+        Address of the service, such as ``"http://127.0.0.1:8765"``.
+    cluster
+        Name of the cluster.
+    token
+        Token, if the service has tokens.
+    http
+        Options of `httpx.Client` or `httpx.AsyncClient`, such as ``timeout`` or ``verify``.
     """
 
-    _http: httpx.Client | httpx.AsyncClient
-    _base: str
-    """Address of the cluster."""
+    _connections: ClassVar[Any]
+    """Class of the connections."""
 
-    def _do(self, steps: Steps) -> Any:
-        """Return the answer of a call."""
+    def __init__(self, address: str, cluster: str, *, token: str | None = None, **http: Any) -> None:
+        self._base = f"{address.rstrip('/')}/v1/clusters/{quote(cluster, safe='')}"
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._http = self._connections(headers=headers, **http)
+
+    def _send(self, request: httpx.Request) -> Any:
+        """Return the answer to a request."""
         raise NotImplementedError
 
-    def _request(
+    def _ask(
         self, method: str, path: str, body: Any = None, key: str | None = None, query: Mapping[str, Any] | None = None
-    ) -> httpx.Request:
-        """Return a request for a path below that of the cluster, without the parameters that are None."""
+    ) -> Any:
+        """Return the answer to a request for a path below that of the cluster, without the parameters that are None."""
         headers = {} if key is None else {"Idempotency-Key": key}
-        given = {name: value for name, value in (query or {}).items() if value is not None}
-        return self._http.build_request(method, self._base + path, json=body, params=given, headers=headers)
-
-    def _ask(self, *request: Any, **options: Any) -> Any:
-        """Return the answer to one request, which `_request` makes of the arguments."""
-
-        def steps() -> Steps:
-            return (yield self._request(*request, **options))
-
-        return self._do(steps())
+        sent = {name: value for name, value in (query or {}).items() if value is not None}
+        request = self._http.build_request(method, self._base + path, json=body, params=sent, headers=headers)
+        return self._send(request)
 
     def make(self, settings: PlbConfig, *, seed: int = 0) -> Any:
         """Make the cluster."""
         return self._ask("PUT", "", {"settings": plain(settings), "seed": seed})
+
+    def remove_cluster(self, *, key: str | None = None) -> Any:
+        """Remove the cluster: its searches end, and another one may have its name."""
+        return self._ask("DELETE", "", key=key)
 
     def description(self) -> Any:
         """Return the settings of the cluster, how far it is, and its plans."""
@@ -109,14 +117,7 @@ class Calls:
 
     def plan(self, **request: Any) -> Any:
         """Ask for a plan, and return it when it is made; fields such as ``call``, ``now``, ``proposals``, ``id``."""
-
-        def steps() -> Steps:
-            answer = yield self._request("POST", "/plans", request)
-            while (record := (yield self._request("GET", f"/plans/{answer['plan']}")))["status"] == "searching":
-                yield PAUSE_SECONDS
-            return record
-
-        return self._do(steps())
+        raise NotImplementedError
 
     def apply(self, plan: str, *, leaving: bool = False, key: str | None = None) -> Any:
         """Carry a plan out, exactly as it was shown; one that is stale is refused with the status 409."""
@@ -136,25 +137,9 @@ class Calls:
 
 
 class Client(Calls):
-    """A client that waits for each answer.
+    """A client that waits for each answer."""
 
-    Parameters
-    ----------
-    address
-        Address of the service, such as ``"http://127.0.0.1:8765"``.
-    cluster
-        Name of the cluster.
-    token
-        Token, if the service has tokens.
-    http
-        Options of `httpx.Client`, such as ``timeout`` or ``verify``.
-    """
-
-    _http: httpx.Client
-
-    def __init__(self, address: str, cluster: str, *, token: str | None = None, **http: Any) -> None:
-        self._base = _base(address, cluster)
-        self._http = httpx.Client(headers=_headers(token), **http)
+    _connections = httpx.Client
 
     def __enter__(self) -> Client:
         return self
@@ -166,27 +151,21 @@ class Client(Calls):
         """Close the connections."""
         self._http.close()
 
-    def _do(self, steps: Steps) -> Any:
-        answer: Any = None
-        while True:
-            try:
-                step = steps.send(answer)
-            except StopIteration as end:
-                return end.value
-            if isinstance(step, float):
-                time.sleep(step)
-            else:
-                answer = _answer(self._http.send(step))
+    def _send(self, request: httpx.Request) -> Any:
+        return _answer(self._http.send(request))
+
+    def plan(self, **request: Any) -> Any:
+        """Ask for a plan, and return it when it is made; see `Calls.plan`."""
+        path = f"/plans/{self._ask('POST', '/plans', request)['plan']}"
+        while (record := self._ask("GET", path))["status"] == "searching":
+            time.sleep(PAUSE_SECONDS)
+        return record
 
 
 class AsyncClient(Calls):
-    """A client whose calls are awaited: ``await client.plan(now=60.0)``. The arguments are those of `Client`."""
+    """A client whose calls are awaited: ``await client.plan(now=60.0)``."""
 
-    _http: httpx.AsyncClient
-
-    def __init__(self, address: str, cluster: str, *, token: str | None = None, **http: Any) -> None:
-        self._base = _base(address, cluster)
-        self._http = httpx.AsyncClient(headers=_headers(token), **http)
+    _connections = httpx.AsyncClient
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -198,27 +177,15 @@ class AsyncClient(Calls):
         """Close the connections."""
         await self._http.aclose()
 
-    async def _do(self, steps: Steps) -> Any:
-        answer: Any = None
-        while True:
-            try:
-                step = steps.send(answer)
-            except StopIteration as end:
-                return end.value
-            if isinstance(step, float):
-                await asyncio.sleep(step)
-            else:
-                answer = _answer(await self._http.send(step))
+    async def _send(self, request: httpx.Request) -> Any:
+        return _answer(await self._http.send(request))
 
-
-def _base(address: str, cluster: str) -> str:
-    """Return the address of a cluster."""
-    return f"{address.rstrip('/')}/v1/clusters/{quote(cluster, safe='')}"
-
-
-def _headers(token: str | None) -> dict[str, str]:
-    """Return the headers of all requests."""
-    return {} if token is None else {"Authorization": f"Bearer {token}"}
+    async def plan(self, **request: Any) -> Any:
+        """Ask for a plan, and return it when it is made; see `Calls.plan`."""
+        path = f"/plans/{(await self._ask('POST', '/plans', request))['plan']}"
+        while (record := await self._ask("GET", path))["status"] == "searching":
+            await asyncio.sleep(PAUSE_SECONDS)
+        return record
 
 
 def _answer(response: httpx.Response) -> Any:

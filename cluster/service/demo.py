@@ -8,20 +8,7 @@ from math import ceil
 
 import numpy as np
 
-from cluster.service.events import (
-    ApplyPlan,
-    DrainNode,
-    LoggedEvent,
-    MakeCluster,
-    PutNode,
-    PutPartition,
-    PutService,
-    RemovePartition,
-    RemoveService,
-    ReportLoads,
-    RequestPlan,
-    UndrainNode,
-)
+from cluster.service import events
 from cluster.service.replica import Status
 from cluster.service.service import LiveCluster, PlacementService
 from plb import DeactivationIntent
@@ -68,18 +55,18 @@ class Demo:
     def _now(self) -> float:
         return self._step * SECONDS
 
-    async def _send(self, *events: LoggedEvent) -> None:
+    async def _send(self, *sent: events.LoggedEvent) -> None:
         """Log and apply events."""
-        await self._service.submit_all(NAME, events, ACTOR)
+        await self._service.submit_all(NAME, sent, ACTOR)
 
     async def begin(self) -> None:
         """Make the cluster with its nodes and tenants, or go on at the time of the one that is there."""
         if NAME not in self._service.clusters:
-            await self._send(MakeCluster(settings=SETTINGS, seed=54))
+            await self._send(events.MakeCluster(settings=SETTINGS, seed=54))
         self._step = ceil(self._live.reader.state.now / SECONDS)
         if self._step:
             return
-        await self._send(*(PutNode(node=self._node(index), now=0.0) for index in range(NODES)))
+        await self._send(*(events.PutNode(node=self._node(index), now=0.0) for index in range(NODES)))
         for number in range(TENANTS):
             await self._send(*self._arrival(number))
 
@@ -87,19 +74,19 @@ class Demo:
         domains = {"fault_domain": f"fd:/rack{index % 5}", "upgrade_domain": f"ud{index // 5}"}
         return {"name": f"n{index:02}", "capacities": CAPACITIES, **domains}
 
-    def _arrival(self, number: int) -> list[LoggedEvent]:
+    def _arrival(self, number: int) -> list[events.LoggedEvent]:
         """Return the events of a new tenant, a service of one partition."""
         name, (cpu, _, replicas) = f"{TENANT}{number:03}", tenant(number)
         loads = {"primary": {"cpu": cpu, "memory": 5 * cpu}, "secondary": {"cpu": cpu / 4, "memory": 5 * cpu}}
         service = {"name": name, "target_replicas": replicas, "default_load": loads}
         partition = {"name": f"{name}/0", "service": name, "created": self._now}
-        return [PutService(service=service, now=self._now), PutPartition(partition=partition)]
+        return [events.PutService(service=service, now=self._now), events.PutPartition(partition=partition)]
 
     def _tenants(self) -> list[str]:
         """Return the names of the services of the tenants that are there."""
         return [name for name in self._live.reader.engine.service_names if name.startswith(TENANT)]
 
-    def _loads(self, random: np.random.Generator) -> ReportLoads:
+    def _loads(self, random: np.random.Generator) -> events.ReportLoads:
         """Return the loads of all placed replicas now."""
         partitions, nodes, loads = list[str](), list[str](), list[list[float]]()
         for name in self._tenants():
@@ -111,7 +98,7 @@ class Demo:
                     partitions.append(f"{name}/0")
                     nodes.append(replica.node)
                     loads.append([round(float(cpu), 2), 5 * mean])
-        return ReportLoads(partitions=partitions, nodes=nodes, loads=loads, at=self._now, now=self._now)
+        return events.ReportLoads(partitions=partitions, nodes=nodes, loads=loads, at=self._now, now=self._now)
 
     async def step(self) -> None:
         """Let a step of time pass."""
@@ -119,26 +106,26 @@ class Demo:
         random, turn = np.random.default_rng([54, self._step]), self._step % PLAN_EVERY
         await self._send(self._loads(random))
         if turn == 1:
-            await self._send(*self._changes(random), RequestPlan(now=self._now))
+            await self._send(*self._changes(random), events.RequestPlan(now=self._now))
         asked = self._now - WAIT * SECONDS
         for plan in [*self._live.reader.state.plans.values()] if turn == 1 + WAIT else []:
             if plan.now == asked and plan.status is Status.READY:
-                await self._send(ApplyPlan(plan=plan.id, now=self._now))
+                await self._send(events.ApplyPlan(plan=plan.id, now=self._now))
 
-    def _changes(self, random: np.random.Generator) -> list[LoggedEvent]:
+    def _changes(self, random: np.random.Generator) -> list[events.LoggedEvent]:
         """Return the events of some hours: a tenant comes, one leaves, and at times a node is emptied or returns."""
         leaves = str(random.choice(self._tenants()))
-        events = [
+        changes = [
             *self._arrival(TENANTS + self._step // PLAN_EVERY),
-            RemovePartition(name=f"{leaves}/0", now=self._now),
-            RemoveService(name=leaves),
+            events.RemovePartition(name=f"{leaves}/0", now=self._now),
+            events.RemoveService(name=leaves),
         ]
         nodes = self._live.reader.engine.nodes
         drained = [node.name for node in nodes if node.deactivation_intent is not DeactivationIntent.NONE]
-        events += [UndrainNode(name=name, now=self._now) for name in drained]
+        changes += [events.UndrainNode(name=name, now=self._now) for name in drained]
         if not drained and random.random() < 0.3:
-            events.append(DrainNode(name=f"n{random.integers(NODES):02}", now=self._now))
-        return events
+            changes.append(events.DrainNode(name=f"n{random.integers(NODES):02}", now=self._now))
+        return changes
 
 
 def tenant(number: int) -> tuple[float, float, int]:

@@ -63,7 +63,7 @@ class ClusterEvent(Struct, kw_only=True, forbid_unknown_fields=True, tag_field="
     is_structural: ClassVar[bool] = True
     """Whether plans that were made before it are stale afterwards."""
     method: ClassVar[str] = ""
-    """Method of the engine that takes the fields of the event; empty: the service itself applies the event."""
+    """Method of the engine that takes the fields of the event; empty: the method has the name of the kind."""
     takes_time: ClassVar[bool] = False
     """Whether the method takes the time of the event, too."""
     now: float | None = None
@@ -93,26 +93,18 @@ class ClusterEvent(Struct, kw_only=True, forbid_unknown_fields=True, tag_field="
         """Apply the event to an engine at the time `now`; after an error nothing has changed."""
         fields = {name: getattr(self, name) for name in self.own_fields()}
         values = [self.part(name) if isinstance(value, dict) else value for name, value in fields.items()]
-        getattr(engine, self.method)(*values, **({"now": now} if self.takes_time else {}))
+        getattr(engine, self.method or self.kind)(*values, **({"now": now} if self.takes_time else {}))
 
     def __post_init__(self) -> None:
         if self.now is not None:
             check_number(self.kind, "now", self.now, low=-LATEST, high=LATEST)
         for name in self.__struct_fields__:
             if isinstance(getattr(self, name), dict) and name in PARTS:
-                self._check_part(name)
+                check_length(name, getattr(self.part(name), "name", ""))
 
     def part(self, name: str) -> Any:
         """Return the object of the model that a field describes; an invalid description raises `PlbError`."""
         return read(PARTS[name], getattr(self, name), name)
-
-    def _check_part(self, name: str) -> None:
-        """Raise `PlbError` if a field does not describe an object, or the log cannot hold it."""
-        check_length(name, getattr(self.part(name), "name", ""))
-        try:
-            ENCODER.encode(getattr(self, name))
-        except OverflowError:
-            raise RequestError(name, "Expected whole numbers of at most 64 bits") from None
 
 
 class PutNode(ClusterEvent, tag="node"):
@@ -164,46 +156,36 @@ class OfName(ClusterEvent):
 class RemoveNode(OfName, tag="remove_node"):
     """Remove a node that has no replicas."""
 
-    method = "remove_node"
     takes_time = True
 
 
 class DrainNode(OfName, tag="drain_node"):
     """Deactivate a node, so that repairs empty it."""
 
-    method = "drain_node"
     takes_time = True
 
 
 class UndrainNode(OfName, tag="undrain_node"):
     """End the deactivation of a node."""
 
-    method = "undrain_node"
     takes_time = True
 
 
 class RemoveService(OfName, tag="remove_service"):
     """Remove a service that has no partitions."""
 
-    method = "remove_service"
-
 
 class RemovePartition(OfName, tag="remove_partition"):
     """Remove a partition with its replicas."""
-
-    method = "remove_partition"
 
 
 class RemoveApplication(OfName, tag="remove_application"):
     """Remove an application; its services keep its name."""
 
-    method = "remove_application"
-
 
 class Vacate(ClusterEvent, tag="vacate"):
     """The departing end of a move has left its node."""
 
-    method = "vacate"
     partition: str
     node: str
 
@@ -353,37 +335,34 @@ class PastTenants(Struct, kw_only=True, forbid_unknown_fields=True):
     @classmethod
     def of(cls, history: DemandHistory) -> PastTenants:
         """Return the columns of a history."""
-        columns = {name: getattr(history, name).astype(dtype).tobytes() for name, dtype in PAST_COLUMNS.items()}
+        columns = {name: getattr(history, name).astype(dtype).tobytes() for name, (dtype, _) in PAST_COLUMNS.items()}
         return cls(metrics=[*history.metrics], classes=[*history.classes], **columns)
 
     def history(self) -> DemandHistory:
         """Return the history; columns that are none raise `PlbError`."""
-        columns = {name: self._column(name, dtype) for name, dtype in PAST_COLUMNS.items()}
+        columns: dict[str, Array] = {}
+        for name, (dtype, is_matrix) in PAST_COLUMNS.items():
+            data, width = getattr(self, name), max(1, len(self.metrics)) if is_matrix else 1
+            if len(data) % (np.dtype(dtype).itemsize * width):
+                allowed = f"whole rows of {width} values of {dtype}"
+                raise InvalidValueError("history", name, f"{len(data)} bytes", allowed)
+            column = np.frombuffer(data, dtype)
+            columns[name] = column.reshape(-1, width) if is_matrix else column
         codes = columns.pop("tenant_class")
         if len(codes) and not 0 <= codes.min() <= codes.max() < len(self.classes):
             raise InvalidValueError("history", "tenant_class", codes, f"positions in the {len(self.classes)} classes")
         names = [self.classes[code] for code in codes.tolist()]
         return DemandHistory.from_columns(self.metrics, tenant_class=names, **columns)
 
-    def _column(self, name: str, dtype: str) -> Array:
-        """Return a column as an array, (T,) or (T, R)."""
-        data, width = getattr(self, name), max(1, len(self.metrics)) if name in PAST_MATRICES else 1
-        if len(data) % (np.dtype(dtype).itemsize * width):
-            raise InvalidValueError("history", name, f"{len(data)} bytes", f"whole rows of {width} values of {dtype}")
-        column = np.frombuffer(data, dtype)
-        return column.reshape(-1, width) if name in PAST_MATRICES else column
 
-
-PAST_MATRICES = ("level", "initial", "growth", "maximum")
-"""Columns of past tenants with a value for each metric."""
-PAST_COLUMNS: Mapping[str, str] = {
-    "tenant_class": "<i2",
-    "role": "<i1",
-    "lifetime": "<f4",
-    "censored": "<u1",
-    **dict.fromkeys(PAST_MATRICES, "<f4"),
+PAST_COLUMNS: Mapping[str, tuple[str, bool]] = {
+    "tenant_class": ("<i2", False),
+    "role": ("<i1", False),
+    "lifetime": ("<f4", False),
+    "censored": ("<u1", False),
+    **dict.fromkeys(("level", "initial", "growth", "maximum"), ("<f4", True)),
 }
-"""Types of the columns of past tenants."""
+"""Type of each column of past tenants, and whether it has a value for each metric."""
 
 
 class MakeCluster(ClusterEvent, tag="cluster"):
@@ -441,6 +420,13 @@ HostEvent: TypeAlias = (
 """The events of hosts."""
 LoggedEvent: TypeAlias = HostEvent | MakeCluster | RemoveCluster | PlanMade
 """The events of the log."""
+ITEMS: Mapping[str, tuple[type[ClusterEvent], type[ClusterEvent]]] = {
+    "node": (PutNode, RemoveNode),
+    "service": (PutService, RemoveService),
+    "partition": (PutPartition, RemovePartition),
+    "application": (PutApplication, RemoveApplication),
+}
+"""The events that put and remove an item, by its kind."""
 LOGGED = msgspec.msgpack.Decoder(LoggedEvent)
 ENCODER = msgspec.msgpack.Encoder()
 

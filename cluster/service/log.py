@@ -8,7 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from itertools import groupby
 from pathlib import Path
@@ -73,44 +73,23 @@ class Saved:
     """What the service keeps beside it."""
 
 
-class Named(Struct):
-    """What a line of the log shows of an object of the model."""
-
-    name: str = ""
-
-
-class Heading(Struct):
-    """What a line of the log shows of an event; the rest of the event is skipped."""
-
-    type: str
-    name: str = ""
-    plan: str = ""
-    node: Named | str = ""
-    service: Named | str = ""
-    partition: Named | str = ""
-    application: Named | str = ""
-
-    @property
-    def item(self) -> str:
-        """Name of what the event is about; empty: the cluster."""
-        fields = (self.name, self.plan, self.partition, self.node, self.service, self.application)
-        names = (field.name if isinstance(field, Named) else field for field in fields)
-        return next(filter(None, names), "")
-
-
-HEADING = msgspec.msgpack.Decoder(Heading)
-
-
 class EntryInBrief(Struct):
-    """An entry in brief."""
+    """What a line of the log shows of an entry."""
 
     sequence: int
     time: float
     """When the service received it, in seconds since 1970."""
     actor: str
-    heading: Heading
+    kind: str
+    """Kind of the event."""
+    item: str
+    """Name of what the event is about; empty: the cluster."""
     refusal: str | None
-    """As of an `LogEntry`."""
+    """As of a `LogEntry`."""
+
+
+ITEMS = ("name", "plan", "partition", "node", "service", "application")
+"""Fields of events that say what they are about: a name, or an object with a name."""
 
 
 class Log:
@@ -168,8 +147,8 @@ class Log:
     def append(
         self,
         entries: Sequence[tuple[LogEntry, bytes]],
-        refusals: Iterable[tuple[str, int]],
-        saved: Iterable[tuple[str, Saved]],
+        refusals: Mapping[int, str],
+        saved: Mapping[str, Saved],
     ) -> None:
         """Write entries, reasons of refusals by sequence number, and states by cluster, all or none, to the disk.
 
@@ -180,13 +159,14 @@ class Log:
         LogError
             If they could not be written; the log is as before then.
         """
-        states = [(cluster, state.sequence, state.engine, state.state) for cluster, state in saved]
+        states = [(cluster, state.sequence, state.engine, state.state) for cluster, state in saved.items()]
+        reasons = [(reason, sequence) for sequence, reason in refusals.items()]
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             self._connection.executemany("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)", states)
             for are_removals, group in groupby(entries, lambda item: isinstance(item[0].event, RemoveCluster)):
                 self._insert([*group], are_removals)
-            self._connection.executemany("UPDATE entries SET refusal = ? WHERE sequence = ?", refusals)
+            self._connection.executemany("UPDATE entries SET refusal = ? WHERE sequence = ?", reasons)
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
             if self._connection.in_transaction:
@@ -272,11 +252,19 @@ class Log:
             with closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
                 rows = connection.execute(query, (cluster, 2**63 - 1 if before is None else before, most)).fetchall()
             return [
-                EntryInBrief(sequence, time, actor, HEADING.decode(event), refusal)
+                EntryInBrief(sequence, time, actor, *_heading(event), refusal)
                 for sequence, time, actor, event, refusal in rows
             ]
         except (sqlite3.Error, msgspec.MsgspecError) as error:
             raise LogError(f"{self.path}: the log cannot be read: {error}") from None
+
+
+def _heading(data: bytes) -> tuple[str, str]:
+    """Return the kind of an event, and the name of what it is about; the rest of the event is skipped."""
+    fields = msgspec.msgpack.decode(data, type=dict[str, msgspec.Raw])
+    kind, *items = (msgspec.msgpack.decode(fields[name]) for name in ("type", *ITEMS) if name in fields)
+    names = (item.get("name") if isinstance(item, dict) else item for item in items)
+    return kind, next(filter(None, names), "")
 
 
 def _sync(folder: Path) -> None:

@@ -11,18 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from cluster.service import events
 from cluster.service.access import Actor, Right, check_right
-from cluster.service.events import (
-    ApplyPlan,
-    Configure,
-    DiscardPlan,
-    LoggedEvent,
-    MakeCluster,
-    RemoveCluster,
-    RequestError,
-    decoded,
-    request_error,
-)
 from cluster.service.problems import HttpProblem, RefusedError, problem_of
 from cluster.service.service import LiveCluster, PlacementService, Receipt
 from plb.errors import ConflictError
@@ -37,7 +27,9 @@ LONGEST_KEY = 200
 """Most letters of it."""
 MOST_EVENTS = 10_000
 """Most events of a batch, or of a line."""
-DECIDES = (MakeCluster, RemoveCluster, Configure, ApplyPlan, DiscardPlan)
+NOBODY = Actor("", Right.READ)
+"""Who asks for what needs no right."""
+DECIDES = (events.MakeCluster, events.RemoveCluster, events.Configure, events.ApplyPlan, events.DiscardPlan)
 """Events that need the right to apply."""
 
 
@@ -65,29 +57,22 @@ class Call:
     """A request, read and allowed."""
 
     request: Request
+    path: Mapping[str, str]
+    """The parts of the path by name."""
     service: PlacementService
+    actor: Actor
+    """Who asks."""
     query: Any
     """The parameters, of the type of the operation."""
     body: Any
     """The body, of the type of the operation; None without one."""
 
     @property
-    def path(self) -> Mapping[str, str]:
-        """The parts of the path by name."""
-        return self.request.path_params
-
-    @property
-    def actor(self) -> Actor:
-        """Who asks."""
-        actor: Actor = self.request.state.actor
-        return actor
-
-    @property
     def live(self) -> LiveCluster:
         """The cluster of the path; an unknown one raises `UnknownNameError`."""
         return self.service.cluster(self.path["cluster"])
 
-    async def submit(self, event: LoggedEvent) -> Answered:
+    async def submit(self, event: events.LoggedEvent) -> Answered:
         """Log an event and apply it, with the id in the header; raise the error of one that was refused."""
         event.id = self._key(event)
         check_right(self.actor, right_of(event))
@@ -96,7 +81,7 @@ class Call:
             raise receipt.refusal
         return self.answered(event, receipt)
 
-    def answered(self, event: LoggedEvent, receipt: Receipt) -> Answered:
+    def answered(self, event: events.LoggedEvent, receipt: Receipt) -> Answered:
         """Return the answer to an event."""
         refusal, live = receipt.refusal, self.service.clusters.get(self.path["cluster"])
         return Answered(
@@ -107,13 +92,13 @@ class Call:
             None if refusal is None else problem_of(refusal),
         )
 
-    def _key(self, event: LoggedEvent) -> str | None:
+    def _key(self, event: events.LoggedEvent) -> str | None:
         """Return the id of an event, which the header may give."""
         key = self.request.headers.get(KEY)
         if key is None:
             return event.id
         if not 0 < len(key) <= LONGEST_KEY:
-            raise RequestError(KEY, f"Expected 1 to {LONGEST_KEY} letters")
+            raise events.RequestError(KEY, f"Expected 1 to {LONGEST_KEY} letters")
         if event.id not in (None, key):
             raise ConflictError(f"the header {KEY} and the field id differ")
         return key
@@ -155,12 +140,12 @@ class Operation:
 
     async def _serve(self, request: Request) -> Response:
         """Read a request, and answer it."""
+        state, actor = request.app.state, NOBODY
         if self.right is not None:
-            authorization = request.headers.get("authorization")
-            request.state.actor = request.app.state.access.admit(authorization, self.right)
+            actor = state.access.admit(request.headers.get("authorization"), self.right)
         query = _query(request, self.query)
         body = None if self.body is None else await self._body(request, query)
-        answer = await self.handler(Call(request, request.app.state.service, query, body))
+        answer = await self.handler(Call(request, request.path_params, state.service, actor, query, body))
         if isinstance(answer, Response):
             return answer
         if self.streams and request.method == "HEAD":
@@ -176,18 +161,18 @@ class Operation:
             raise RefusedError(415, f"the body must be of the type {JSON} or {PACKED[0]}")
         data, packed = await request.body(), media in PACKED
         if not self.from_path and self.whole is None:
-            return decoded(data, self.body, packed=packed)
-        fields = decoded(data, dict[str, Any], packed=packed) if data or self.whole else {}
+            return events.decoded(data, self.body, packed=packed)
+        fields = events.decoded(data, dict[str, Any], packed=packed) if data or self.whole else {}
         for name in self.from_path:
             value = request.path_params[name]
             if fields.setdefault(name, value) != value:
                 raise ConflictError(f"the path has the {name} {value}, and the body {fields[name]}")
         if self.whole is not None:
             fields = {self.whole: fields, **msgspec.structs.asdict(query)}
-        return decoded(_packed(fields), self.body, packed=True)
+        return events.decoded(_packed(fields), self.body, packed=True)
 
 
-def right_of(event: LoggedEvent) -> Right:
+def right_of(event: events.LoggedEvent) -> Right:
     """Return the right that an event needs."""
     return Right.APPLY if isinstance(event, DECIDES) else Right.REPORT
 
@@ -197,7 +182,7 @@ def _query(request: Request, kind: type[msgspec.Struct]) -> Any:
     try:
         return msgspec.convert(dict(request.query_params), kind, strict=False)
     except msgspec.ValidationError as error:
-        raise request_error(error, "parameters") from None
+        raise events.request_error(error, "parameters") from None
 
 
 def _packed(fields: Mapping[str, Any]) -> bytes:
@@ -205,7 +190,7 @@ def _packed(fields: Mapping[str, Any]) -> bytes:
     try:
         return msgspec.msgpack.encode(fields)
     except (OverflowError, ValueError, TypeError) as error:
-        raise RequestError("document", str(error)) from None
+        raise events.RequestError("document", str(error)) from None
 
 
 async def _stream(values: AsyncIterator[Any]) -> AsyncIterator[bytes]:

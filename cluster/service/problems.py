@@ -14,28 +14,21 @@ from starlette.responses import Response
 from cluster.service.events import RequestError
 from cluster.service.log import LogError
 from cluster.service.replica import DefectError
-from plb.errors import (
-    ConflictError,
-    ExtensionError,
-    InsufficientCapacityError,
-    InvalidValueError,
-    KernelError,
-    PlbError,
-    UnknownNameError,
-)
+from plb import errors
+from plb.errors import PlbError
 
 logger = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 STATUSES: Mapping[type[PlbError], int] = {
     RequestError: 400,
-    InvalidValueError: 422,
-    UnknownNameError: 404,
-    InsufficientCapacityError: 409,
-    ConflictError: 409,
+    errors.InvalidValueError: 422,
+    errors.UnknownNameError: 404,
+    errors.InsufficientCapacityError: 409,
+    errors.ConflictError: 409,
     LogError: 503,
-    ExtensionError: 500,
-    KernelError: 500,
+    errors.ExtensionError: 500,
+    errors.KernelError: 500,
     DefectError: 500,
     PlbError: 422,
 }

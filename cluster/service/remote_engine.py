@@ -16,15 +16,8 @@ import msgspec
 from cluster.errors import refusal
 from cluster.runs.experiment import Experiment
 from cluster.scenario.scenario import Scenario
+from cluster.service import events
 from cluster.service.access import TOO_MANY
-from cluster.service.events import (
-    ApplyPlan,
-    HostEvent,
-    MakeCluster,
-    PastTenants,
-    ReportLoads,
-    RequestPlan,
-)
 from cluster.service.guard import host_and_port
 from cluster.service.lines import LONGEST, TCP, UNIX, Line
 from cluster.service.reads import MOST_PARTITIONS, AnyRead, ReadReplicas
@@ -39,7 +32,7 @@ from plb.risk import DemandHistory
 
 PAUSE_SECONDS = 0.05
 """Pause before a line that was one too many is sent again."""
-METHODS: dict[str, Any] = {kind.method: kind for kind in get_args(HostEvent) if kind.method}
+METHODS: dict[str, Any] = {kind.method or str(kind.__struct_config__.tag): kind for kind in get_args(events.HostEvent)}
 """The events that methods of an engine stand for."""
 MOST_WAITING = 1000
 """Work of the events that wait for the next line, in units of a usual event."""
@@ -70,7 +63,7 @@ class RemoteEngine:
         self._answers = self._connection.makefile("rb")
         weakref.finalize(self, _close, self._connection, self._answers)
         self._cluster = f"run-{uuid4().hex}"
-        self._waiting: list[HostEvent | MakeCluster] = []
+        self._waiting: list[events.HostEvent | events.MakeCluster] = []
         self._work = 0
         """Work of the events that wait."""
         self._made: tuple[Plan, str] | None = None
@@ -81,8 +74,8 @@ class RemoteEngine:
         """Partitions that a plan has changed, which are asked for together."""
         self._replicas: dict[str, tuple[PlacedReplica, ...]] = {}
         """The replicas of partitions since the last event."""
-        past = None if history is None else PastTenants.of(history)
-        self._ask(MakeCluster(settings=plain(config), seed=seed, history=past))
+        past = None if history is None else events.PastTenants.of(history)
+        self._ask(events.MakeCluster(settings=plain(config), seed=seed, history=past))
 
     def __getattr__(self, method: str) -> Callable[..., None]:
         """Return a method of the engine that a kind of event stands for; it lets such an event wait."""
@@ -97,7 +90,7 @@ class RemoteEngine:
 
     def report_loads(self, replica_index: Int, loads: Float, *, at: float | None = None) -> None:
         """Report the loads of m replicas, (m, R), by their indices, (m,)."""
-        self._tell(ReportLoads(indices=replica_index.tolist(), loads=loads.tolist(), at=at))
+        self._tell(events.ReportLoads(indices=replica_index.tolist(), loads=loads.tolist(), at=at))
 
     def replicas(self, partition: str) -> tuple[PlacedReplica, ...]:
         """Return the replicas of a partition."""
@@ -112,24 +105,24 @@ class RemoteEngine:
 
     def place(self, partition: Sequence[str], *, now: float) -> Plan:
         """Return a plan with places for the missing replicas of partitions."""
-        return self._plan(RequestPlan(call="place", partitions=[*partition], now=now))
+        return self._plan(events.RequestPlan(call="place", partitions=[*partition], now=now))
 
     def repair(self, *, now: float) -> Plan:
         """Return a plan that repairs broken constraints."""
-        return self._plan(RequestPlan(call="repair", now=now))
+        return self._plan(events.RequestPlan(call="repair", now=now))
 
     def balance(self, *, now: float) -> Plan:
         """Return a plan that lowers the energy."""
-        return self._plan(RequestPlan(call="balance", now=now))
+        return self._plan(events.RequestPlan(call="balance", now=now))
 
     def apply(self, plan: Plan, *, leaving: bool = False) -> None:
         """Apply the last plan; another one raises `ConflictError`."""
         if self._made is None or plan is not self._made[0]:
             raise ConflictError("apply: a served engine applies the last plan that it has made, once")
-        self._tell(ApplyPlan(plan=self._made[1], leaving=leaving))
+        self._tell(events.ApplyPlan(plan=self._made[1], leaving=leaving))
         self._made, self._next = None, [*self._asked, *(move.partition for move in plan.moves)][: MOST_PARTITIONS - 1]
 
-    def _tell(self, event: HostEvent) -> None:
+    def _tell(self, event: events.HostEvent) -> None:
         """Let an event wait for the next line."""
         self._waiting.append(event)
         self._replicas, self._next = {}, ()
@@ -137,7 +130,7 @@ class RemoteEngine:
         if self._work >= MOST_WAITING:
             self._ask()
 
-    def _plan(self, request: RequestPlan) -> Plan:
+    def _plan(self, request: events.RequestPlan) -> Plan:
         """Return the plan that a request asks for."""
         self._asked = request.partitions or ()
         record = self._ask(request)["plan"]
@@ -147,9 +140,9 @@ class RemoteEngine:
         self._made = plan, record["id"]
         return plan
 
-    def _ask(self, *events: HostEvent | MakeCluster, reads: Sequence[AnyRead] = ()) -> Document:
+    def _ask(self, *last: events.HostEvent | events.MakeCluster, reads: Sequence[AnyRead] = ()) -> Document:
         """Send the events that wait, then these and questions, and return the answer to all."""
-        line = Line(cluster=self._cluster, events=[*self._waiting, *events], reads=[*reads])
+        line = Line(cluster=self._cluster, events=[*self._waiting, *last], reads=[*reads])
         self._waiting, self._work = [], 0
         data = msgspec.json.encode(line) + b"\n"
         while (answer := self._exchange(data)).get("error", {}).get("status") == TOO_MANY:

@@ -14,17 +14,7 @@ from typing import TypeAlias
 import attrs
 import msgspec
 
-from cluster.service.events import (
-    ApplyPlan,
-    DiscardPlan,
-    Engine,
-    LoggedEvent,
-    MakeCluster,
-    OfPlan,
-    PlanMade,
-    ReportOutcomes,
-    RequestPlan,
-)
+from cluster.service import events
 from cluster.service.log import LogEntry, Saved
 from plb import PlacementAndLoadBalancing
 from plb.errors import ConflictError, InvalidValueError, PlbError, UnknownNameError
@@ -73,7 +63,7 @@ class PlanRecord(msgspec.Struct, kw_only=True):
     """Time of the plan, in seconds of the host's clock."""
     generation: int
     """Generation of the cluster that the plan is for."""
-    request: RequestPlan
+    request: events.RequestPlan
     status: Status = Status.SEARCHING
     document: Document | None = None
     """The plan; None while it is searched for."""
@@ -103,7 +93,7 @@ class State(msgspec.Struct, kw_only=True):
     """Work to repeat the events since the last saved state, in units of an event."""
 
 
-Search: TypeAlias = Callable[[Engine, PlanRecord], None]
+Search: TypeAlias = Callable[[events.Engine, PlanRecord], None]
 """Makes the plan of a record with an engine."""
 
 
@@ -112,30 +102,31 @@ class ClusterReplica:
 
     Parameters
     ----------
+    first
+        The first event of the cluster.
     search
         What makes plans; None: plans come from the log.
+    saved
+        The state from which it goes on; None: it is new.
     """
 
-    def __init__(self, first: MakeCluster, search: Search | None = None) -> None:
-        self._history = first.past()
-        self.engine, self.state, self.search = first.engine(self._history), State(), search
+    def __init__(self, first: events.MakeCluster, search: Search | None = None, saved: Saved | None = None) -> None:
+        self._history, self.search = first.past(), search
+        if saved is None:
+            self.engine, self.state = first.engine(self._history), State()
+        else:
+            self._go_on_from(Snapshot.from_bytes(saved.engine))
+            self.state = msgspec.msgpack.decode(saved.state, type=State)
 
-    @classmethod
-    def of(cls, saved: Saved, first: MakeCluster, search: Search | None = None) -> ClusterReplica:
-        """Return a replica that goes on from a saved state; `first`: the first event of the cluster."""
-        replica = cls.__new__(cls)
-        replica._history = first.past()
-        snapshot = Snapshot.from_bytes(saved.engine)
-        replica.engine = PlacementAndLoadBalancing.from_snapshot(snapshot, history=replica._history)
-        replica.state = msgspec.msgpack.decode(saved.state, type=State)
-        replica.search = search
-        return replica
+    def _go_on_from(self, snapshot: Snapshot) -> None:
+        """Go on from a snapshot of the engine."""
+        self.engine = PlacementAndLoadBalancing.from_snapshot(snapshot, history=self._history)
 
     def saved(self, sequence: int) -> Saved:
         """Return the state after the entry `sequence`, and go on from it, so that a restarted service is equal."""
         self.state.weight = 0
         engine = self.engine.snapshot()
-        self.engine = PlacementAndLoadBalancing.from_snapshot(engine, history=self._history)
+        self._go_on_from(engine)
         return Saved(sequence, engine.to_bytes(), msgspec.msgpack.encode(self.state))
 
     def apply(self, entry: LogEntry) -> None:
@@ -150,11 +141,11 @@ class ClusterReplica:
         if event.now is not None and event.now < state.now:
             raise InvalidValueError(event.kind, "now", event.now, f"a time of at least {state.now!r}, the latest one")
         now = state.now if event.now is None else event.now
-        if isinstance(event, RequestPlan):
+        if isinstance(event, events.RequestPlan):
             self._request(entry.sequence, event, now)
-        elif isinstance(event, OfPlan):
-            self._apply_to_plan(event)
-        elif isinstance(event, MakeCluster):
+        elif isinstance(event, events.OfPlan):
+            self._apply_to_plan(event, self.plan(event.plan))
+        elif isinstance(event, events.MakeCluster):
             if state.generation:
                 raise ConflictError(f"cluster {entry.cluster} exists")
         else:
@@ -184,7 +175,7 @@ class ClusterReplica:
         """Return whether a plan is open and cannot be applied any more, because the cluster has changed."""
         return record.status in OPEN and record.generation != self.state.generation
 
-    def _request(self, sequence: int, event: RequestPlan, now: float) -> None:
+    def _request(self, sequence: int, event: events.RequestPlan, now: float) -> None:
         """Note a plan that is asked for, and search it."""
         plans = self.state.plans
         if sum(plan.status in OPEN for plan in plans.values()) >= MOST_OPEN:
@@ -201,20 +192,18 @@ class ClusterReplica:
         if self.search is not None:
             self.search(self.engine, record)
 
-    def _apply_to_plan(self, event: LoggedEvent) -> None:
+    def _apply_to_plan(self, event: events.OfPlan, record: PlanRecord) -> None:
         """Apply an event of a plan."""
-        assert isinstance(event, OfPlan)
-        record = self.plan(event.plan)
-        if isinstance(event, PlanMade):
+        if isinstance(event, events.PlanMade):
             record.error, record.document = event.document.get("error"), event.document
             if record.status is Status.SEARCHING:
                 record.status = Status.READY if record.error is None else Status.FAILED
-        elif isinstance(event, DiscardPlan):
+        elif isinstance(event, events.DiscardPlan):
             self._expect(record, *OPEN)
             record.status = Status.DISCARDED
-        elif isinstance(event, ApplyPlan):
+        elif isinstance(event, events.ApplyPlan):
             self._carry_out(record, leaving=event.leaving)
-        elif isinstance(event, ReportOutcomes):
+        elif isinstance(event, events.ReportOutcomes):
             self._take_back(record, event.failed)
 
     def _expect(self, record: PlanRecord, *allowed: Status) -> None:
@@ -272,7 +261,7 @@ def inverse(move: Move) -> Move:
     raise ConflictError(f"outcomes: {move} cannot be taken back; describe the partition anew")
 
 
-def plan_for(engine: Engine, record: PlanRecord) -> Plan:
+def plan_for(engine: events.Engine, record: PlanRecord) -> Plan:
     """Return the plan that a record asks for."""
     request, budget = record.request, record.request.budget()
     if request.call == "refresh":

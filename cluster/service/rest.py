@@ -15,30 +15,9 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.responses import Response
 
-from cluster.service import reads
+from cluster.service import events, reads
 from cluster.service.access import Access, Right, check_right
 from cluster.service.console import OPERATIONS as CONSOLE
-from cluster.service.events import (
-    ApplyPlan,
-    Configure,
-    DiscardPlan,
-    HostEvent,
-    LoggedEvent,
-    MakeCluster,
-    PutApplication,
-    PutNode,
-    PutPartition,
-    PutService,
-    RemoveApplication,
-    RemoveCluster,
-    RemoveNode,
-    RemovePartition,
-    RemoveService,
-    ReportLoads,
-    ReportOutcomes,
-    RequestError,
-    RequestPlan,
-)
 from cluster.service.guard import MOST_BYTES, Guard
 from cluster.service.kubernetes.extender import OPERATIONS as EXTENDER
 from cluster.service.metrics import Metrics
@@ -50,17 +29,10 @@ from cluster.service.service import LiveCluster, PlacementService
 from plb.errors import ConflictError, PlbError, UnknownNameError
 from plb.model.documents import Document, plain
 
-BATCH = Annotated[list[HostEvent], Meta(max_length=MOST_EVENTS)]
+BATCH = Annotated[list[events.HostEvent], Meta(max_length=MOST_EVENTS)]
 SECONDS_OF_SILENCE = 15.0
 """Longest time without a message of a stream."""
 CLUSTER = "/v1/clusters/{cluster}"
-KINDS: dict[str, tuple[type[LoggedEvent], type[LoggedEvent]]] = {
-    "node": (PutNode, RemoveNode),
-    "service": (PutService, RemoveService),
-    "partition": (PutPartition, RemovePartition),
-    "application": (PutApplication, RemoveApplication),
-}
-"""The events that put and remove an item, by its kind."""
 
 
 class AtTime(msgspec.Struct, forbid_unknown_fields=True):
@@ -132,29 +104,29 @@ async def remove(call: Call, kind: type[Any]) -> Answered:
 
 async def put_cluster(call: Call) -> Answered:
     """Make a cluster; the settings of one that exists are replaced."""
-    making: MakeCluster = call.body
+    making: events.MakeCluster = call.body
     live = call.service.clusters.get(call.path["cluster"])
     if live is None:
         return await call.submit(making)
     if making.seed != live.reader.engine.seed:
         raise ConflictError(f"cluster {call.path['cluster']} has the seed {live.reader.engine.seed}; it cannot change")
-    return await call.submit(Configure(settings=making.settings, now=making.now, id=making.id))
+    return await call.submit(events.Configure(settings=making.settings, now=making.now, id=making.id))
 
 
 async def remove_cluster(call: Call) -> Answered:
     """Remove a cluster: its searches and streams end, and the log keeps its events."""
-    return await call.submit(RemoveCluster())
+    return await call.submit(events.RemoveCluster())
 
 
 async def send_batch(call: Call) -> list[Answered]:
     """Log and apply events in their order; each has an answer, those that are refused with the problem."""
-    events: list[LoggedEvent] = call.body
+    batch: list[events.LoggedEvent] = call.body
     if KEY in call.request.headers:
-        raise RequestError(KEY, "Expected no key with a batch; each event may have an id")
-    for event in events:
+        raise events.RequestError(KEY, "Expected no key with a batch; each event may have an id")
+    for event in batch:
         check_right(call.actor, right_of(event))
-    receipts = await call.service.submit_all(call.path["cluster"], events, call.actor.name)
-    return [call.answered(event, receipt) for event, receipt in zip(events, receipts, strict=True)]
+    receipts = await call.service.submit_all(call.path["cluster"], batch, call.actor.name)
+    return [call.answered(event, receipt) for event, receipt in zip(batch, receipts, strict=True)]
 
 
 async def ask_for_plan(call: Call) -> Response:
@@ -166,7 +138,7 @@ async def ask_for_plan(call: Call) -> Response:
 
 async def discard_plan(call: Call) -> Answered:
     """Give a plan up; its search ends."""
-    return await call.submit(DiscardPlan(plan=call.path["plan"]))
+    return await call.submit(events.DiscardPlan(plan=call.path["plan"]))
 
 
 # what tells of it
@@ -313,7 +285,7 @@ def _openapi() -> msgspec.Raw:
 
 def _items() -> Iterable[Operation]:
     """Return the operations that put and remove items."""
-    for kind, (puts, removes) in KINDS.items():
+    for kind, (puts, removes) in events.ITEMS.items():
         path, right = f"{CLUSTER}/{kind}s/{{name}}", Right.REPORT
         yield Operation("PUT", path, send, right=right, query=AtTime, body=puts, from_path=("name",), whole=kind)
         yield Operation("DELETE", path, partial(remove, kind=removes), right=right, query=AtTime)
@@ -327,23 +299,23 @@ OPERATIONS = (
     Operation("GET", "/openapi.json", openapi, right=None, answer=Document),
     Operation("GET", "/v1/clusters", list_clusters, answer=list[str]),
     Operation("GET", CLUSTER, get_cluster, answer=ClusterDocument),
-    Operation("PUT", CLUSTER, put_cluster, right=Right.APPLY, body=MakeCluster),
+    Operation("PUT", CLUSTER, put_cluster, right=Right.APPLY, body=events.MakeCluster),
     Operation("DELETE", CLUSTER, remove_cluster, right=Right.APPLY),
     *_items(),
     Operation("GET", f"{CLUSTER}/nodes", list_nodes, answer=list[Document]),
     Operation("GET", f"{CLUSTER}/nodes/{{name}}", get_node, answer=NodeDocument),
     Operation("GET", f"{CLUSTER}/partitions/{{name}}", get_replicas, answer=list[Document]),
     Operation("GET", f"{CLUSTER}/applications/{{name}}", get_application, answer=Document),
-    Operation("POST", f"{CLUSTER}/loads", send, right=Right.REPORT, body=ReportLoads),
+    Operation("POST", f"{CLUSTER}/loads", send, right=Right.REPORT, body=events.ReportLoads),
     Operation("POST", f"{CLUSTER}/events", send_batch, right=Right.REPORT, body=BATCH, answer=list[Answered]),
     Operation("GET", f"{CLUSTER}/events", cluster_events, answer=Changed, streams=True),
-    Operation("POST", f"{CLUSTER}/plans", ask_for_plan, right=Right.REPORT, body=RequestPlan, status=202),
+    Operation("POST", f"{CLUSTER}/plans", ask_for_plan, right=Right.REPORT, body=events.RequestPlan, status=202),
     Operation("GET", f"{CLUSTER}/plans", list_plans, answer=list[PlanStatus]),
     Operation("GET", PLAN, get_plan, answer=PlanRecord),
     Operation("DELETE", PLAN, discard_plan, right=Right.APPLY),
     Operation("GET", f"{PLAN}/events", plan_events, answer=PlanStatus, streams=True),
-    Operation("POST", f"{PLAN}/apply", send, right=Right.APPLY, body=ApplyPlan, from_path=("plan",)),
-    Operation("POST", f"{PLAN}/outcomes", send, right=Right.REPORT, body=ReportOutcomes, from_path=("plan",)),
+    Operation("POST", f"{PLAN}/apply", send, right=Right.APPLY, body=events.ApplyPlan, from_path=("plan",)),
+    Operation("POST", f"{PLAN}/outcomes", send, right=Right.REPORT, body=events.ReportOutcomes, from_path=("plan",)),
     Operation("GET", f"{CLUSTER}/violations", read, query=reads.ReadViolations, answer=list[Document]),
     Operation("GET", f"{CLUSTER}/node_loads", read, query=reads.ReadNodeLoads, answer=dict[str, dict[str, float]]),
     Operation("GET", f"{CLUSTER}/score", read, query=reads.ReadScore, answer=Document),

@@ -118,29 +118,23 @@ class TimedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request."""
         super().connection_made(transport)
-        self._wait()
+        self._wait(True)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no more."""
-        self._stop_waiting()
+        self._wait(False)
         super().connection_lost(exc)
 
     def handle_events(self) -> None:
         """Handle what has come, or the end of an answer."""
         super().handle_events()
-        if self.cycle is None or self.cycle.response_complete:
-            self._wait()
-        else:
-            self._stop_waiting()
+        self._wait(self.cycle is None or self.cycle.response_complete)
 
-    def _wait(self) -> None:
-        """Begin to wait for a request, unless this has begun."""
-        if self._end is None:
+    def _wait(self, waits: bool) -> None:
+        """Begin to wait for a request unless this has begun, or end the wait."""
+        if waits and self._end is None:
             self._end = self.loop.call_later(SECONDS_TO_BEGIN, self.transport.close)
-
-    def _stop_waiting(self) -> None:
-        """End the wait for a request."""
-        if self._end is not None:
+        elif not waits and self._end is not None:
             self._end.cancel()
             self._end = None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
@@ -22,12 +22,13 @@ from cluster.service.events import (
     MakeCluster,
     PlanMade,
     RemoveCluster,
+    RequestError,
     check_length,
 )
 from cluster.service.log import EntryInBrief, Log, LogEntry, LogError, Saved
 from cluster.service.replica import ClusterReplica, PlanRecord
 from cluster.service.searches import SearchThread
-from plb.errors import ConflictError, InvalidValueError, PlbError, UnknownNameError
+from plb.errors import ConflictError, PlbError, UnknownNameError
 from plb.model.documents import Document
 from plb.validation import check_name
 
@@ -131,7 +132,7 @@ class Pending:
 
     @classmethod
     def of(cls, cluster: str, event: LoggedEvent, actor: str) -> Pending:
-        """Return an event whose receipt is to come; one that the log cannot hold is an `InvalidValueError`."""
+        """Return an event whose receipt is to come; one that the log cannot hold is a `RequestError`."""
         return cls(cluster, event, actor, packed(event), asyncio.get_running_loop().create_future())
 
     def answer(self, receipt: Receipt) -> None:
@@ -190,7 +191,7 @@ class PlacementService:
         await asyncio.sleep(0)  # states that the searches have saved arrive
         self._writer.shutdown()
         if (self._refusals or self._saved) and self.failure is None:
-            self._log.append([], reasons(self._refusals), self._saved.items())
+            self._log.append([], self._refusals, self._saved)
         self._log.close()
 
     def cluster(self, name: str) -> LiveCluster:
@@ -249,14 +250,8 @@ class PlacementService:
             return
         if not isinstance(first.event, MakeCluster):
             raise LogError(f"{self._log.path}: the log of cluster {name} does not begin with its settings")
-        sequence, *replicas = self._from_saved(name, first.event) or (
-            removed,
-            ClusterReplica(first.event),
-            ClusterReplica(first.event),
-        )
-        entries = [*self._log.entries(name, sequence)]
-        live = self._live(name, *replicas)
-        live.sequence = sequence
+        live = self._from_saved(name, first.event) or self._live(name, first.event, removed)
+        entries = [*self._log.entries(name, live.sequence)]
         for entry in entries:
             refusal = live.reader.refusal(entry)
             if refusal is not None:
@@ -265,31 +260,29 @@ class PlacementService:
         live.searches.start(entries)
         self.clusters[name] = live
 
-    def _from_saved(self, name: str, first: MakeCluster) -> tuple[int, ClusterReplica, ClusterReplica] | None:
-        """Return sequence number and replicas of the saved state of a cluster; None: there is none that can be read."""
+    def _from_saved(self, name: str, first: MakeCluster) -> LiveCluster | None:
+        """Return a cluster as its saved state is; None: there is none that can be read."""
         try:
             saved = self._log.saved(name)
-            if saved is None:
-                return None
-            return saved.sequence, ClusterReplica.of(saved, first), ClusterReplica.of(saved, first)
+            return None if saved is None else self._live(name, first, saved.sequence, saved)
         except Exception as error:  # damaged bytes raise errors without a common class
             text = "%s: the saved state of cluster %s is damaged; it is made again from the log: %s"
             logger.warning(text, self._log.path, name, error)
             return None
 
-    def _live(self, name: str, reader: ClusterReplica, searching: ClusterReplica) -> LiveCluster:
-        """Return a cluster of two equal replicas, whose searches have not started."""
+    def _live(self, name: str, first: MakeCluster, sequence: int, saved: Saved | None = None) -> LiveCluster:
+        """Return a cluster after the entry `sequence`, of two equal replicas, whose searches have not started."""
 
         def on_loop(function: partial[None]) -> None:
             if not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(function)
 
         searches = SearchThread(
-            searching,
+            ClusterReplica(first, saved=saved),
             lambda plan, document: on_loop(partial(self._note_plan, live, plan, document)),
             lambda saved: on_loop(partial(self._note_saved, live, saved)),
         )
-        live = LiveCluster(name, reader, searches, 0)
+        live = LiveCluster(name, ClusterReplica(first, saved=saved), searches, sequence)
         return live
 
     def _note_plan(self, live: LiveCluster, plan: str, document: Document) -> None:
@@ -339,7 +332,7 @@ class PlacementService:
             self._refusals, self._saved = {}, {}
             entries = [(entry, pending.data) for entry, pending in fresh]
             try:
-                write = partial(self._log.append, entries, reasons(refusals), saved.items())
+                write = partial(self._log.append, entries, refusals, saved)
                 await self._loop.run_in_executor(self._writer, write)
             except BaseException:
                 self._refusals, self._saved = {**refusals, **self._refusals}, {**saved, **self._saved}
@@ -369,10 +362,13 @@ class PlacementService:
         """
         fresh: list[tuple[LogEntry, Pending]] = []
         repeated: list[Repeated] = []
-        now, ids, names = time.time(), Ids(self._log), set(self.clusters)
+        unwritten: dict[tuple[str, str | None], tuple[int, bytes]] = {}
+        now, names, removed = time.time(), set(self.clusters), set[str]()
         for pending in waiting:
             cluster, event = pending.cluster, pending.event
-            earlier = ids.earlier(cluster, event.id)
+            earlier = unwritten.get((cluster, event.id))
+            if earlier is None and event.id is not None and cluster not in removed:
+                earlier = self._log.earlier(cluster, event.id)
             if earlier is not None:
                 repeated.append((pending, *earlier))
             elif isinstance(event, MakeCluster) and cluster in names:
@@ -382,11 +378,13 @@ class PlacementService:
             else:
                 names.add(cluster)
                 entry = LogEntry(self._next + len(fresh), cluster, now, pending.actor, "", event)
-                if isinstance(event, RemoveCluster):
-                    names.discard(cluster)
-                    ids.forget(cluster)
-                ids.add(cluster, event.id, entry.sequence, pending.data)
                 fresh.append((entry, pending))
+                if isinstance(event, RemoveCluster):  # the ids of its events are forgotten
+                    names.discard(cluster)
+                    removed.add(cluster)
+                    unwritten = {key: earlier for key, earlier in unwritten.items() if key[0] != cluster}
+                if event.id is not None:
+                    unwritten[cluster, event.id] = entry.sequence, pending.data
         return fresh, repeated
 
     def _answer_repeated(self, repeated: Sequence[Repeated]) -> None:
@@ -406,7 +404,7 @@ class PlacementService:
         if isinstance(entry.event, RemoveCluster):
             return self._remove(entry)
         if isinstance(entry.event, MakeCluster):
-            live = self._live(entry.cluster, ClusterReplica(entry.event), ClusterReplica(entry.event))
+            live = self._live(entry.cluster, entry.event, 0)
             live.searches.start([])
             self.clusters[entry.cluster] = live
         refusal = self.clusters[entry.cluster].apply(entry)
@@ -429,31 +427,6 @@ Repeated: TypeAlias = tuple[Pending, int, bytes]
 """An event, and the sequence number and the MessagePack of the earlier one of its id."""
 
 
-class Ids:
-    """The ids of the events of a log, and of those that are about to be written."""
-
-    def __init__(self, log: Log) -> None:
-        self._log, self._removed = log, set[str]()
-        self._unwritten: dict[tuple[str, str], tuple[int, bytes]] = {}
-
-    def earlier(self, cluster: str, event_id: str | None) -> tuple[int, bytes] | None:
-        """Return sequence number and MessagePack of the event of a cluster with an id; None: there is none."""
-        if event_id is None:
-            return None
-        unwritten = self._unwritten.get((cluster, event_id))
-        return unwritten if unwritten or cluster in self._removed else self._log.earlier(cluster, event_id)
-
-    def add(self, cluster: str, event_id: str | None, sequence: int, data: bytes) -> None:
-        """Add the id of an event."""
-        if event_id is not None:
-            self._unwritten[cluster, event_id] = sequence, data
-
-    def forget(self, cluster: str) -> None:
-        """Forget the ids of a cluster, which is removed."""
-        self._removed.add(cluster)
-        self._unwritten = {key: event for key, event in self._unwritten.items() if key[0] != cluster}
-
-
 def is_repetition(event: LoggedEvent, earlier: LoggedEvent) -> bool:
     """Return whether an event says the same as an earlier one of its id."""
     if isinstance(earlier, MakeCluster) and isinstance(event, Configure):  # what making becomes if the cluster exists
@@ -462,18 +435,14 @@ def is_repetition(event: LoggedEvent, earlier: LoggedEvent) -> bool:
 
 
 def packed(event: LoggedEvent) -> bytes:
-    """Return an event in MessagePack; raise `InvalidValueError` if the log cannot hold a value of it."""
+    """Return an event in MessagePack; raise `RequestError` if the log cannot hold a value of it."""
     try:
         return ENCODER.encode(event)
     except (OverflowError, ValueError, TypeError, msgspec.MsgspecError) as error:
-        raise InvalidValueError(event.kind, "document", event.kind, f"values that the log can hold ({error})") from None
+        problem = f"Expected values that the log can hold, whole numbers of at most 64 bits ({error})"
+        raise RequestError(event.kind, problem) from None
 
 
 def work_of(waiting: Sequence[Pending]) -> int:
     """Return the work to apply events, in units of a usual event."""
     return sum(pending.event.weight for pending in waiting)
-
-
-def reasons(refusals: Mapping[int, str]) -> list[tuple[str, int]]:
-    """Return reasons of refusals, each with its sequence number."""
-    return [(reason, sequence) for sequence, reason in refusals.items()]

@@ -11,16 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, count
 from typing import TypeAlias
 
-from cluster.service.events import (
-    ClusterEvent,
-    PutNode,
-    PutPartition,
-    PutService,
-    RemoveNode,
-    RemovePartition,
-    RemoveService,
-    ReportLoads,
-)
+from cluster.service import events
 from cluster.service.kubernetes.pods import KubernetesNode, Part, Pod, Resources, amounts, in_units, loads_of
 from cluster.service.kubernetes.sources import Observed
 from plb.errors import ConflictError
@@ -28,10 +19,8 @@ from plb.model.documents import Document
 
 Key: TypeAlias = tuple[str, str]
 """Kind and name of a node, a service or a partition."""
-Send: TypeAlias = Callable[[Sequence[ClusterEvent]], Sequence[str | None]]
+Send: TypeAlias = Callable[[Sequence[events.ClusterEvent]], Sequence[str | None]]
 """Has events applied in their order, and returns for each why it was refused, or None."""
-PUTS = {"node": PutNode, "service": PutService, "partition": PutPartition}
-REMOVES = {"node": RemoveNode, "service": RemoveService, "partition": RemovePartition}
 MOST_NAMED = 3
 """Most nodes that an error names."""
 MOST_LOADS = 500
@@ -146,14 +135,14 @@ class KubernetesCluster:
         send([*self._reports(requested, {}, None), *self._usage_reports(usages)])
         return now
 
-    def _usage_reports(self, usages: Iterable[tuple[float, dict[str, Resources]]]) -> Iterator[ReportLoads]:
+    def _usage_reports(self, usages: Iterable[tuple[float, dict[str, Resources]]]) -> Iterator[events.ReportLoads]:
         """Yield what pods used, by namespace and name, at times after the latest that was told."""
         for at, used in usages:
             if not self.reported or at > self.reported[-1]:
                 self.reported = [*self.reported[:1], at]
                 yield from self._reports([name for key, name in self.partitions.items() if key in used], used, at)
 
-    def _changes(self, observed: Observed) -> dict[Key, ClusterEvent]:
+    def _changes(self, observed: Observed) -> dict[Key, events.ClusterEvent]:
         """Return the events that make the engine's cluster the observed one."""
         names, phases = {node.metadata.name for node in observed.nodes}, ("Running", "Pending")
         before = self._documents
@@ -167,13 +156,15 @@ class KubernetesCluster:
             [pod for pod in observed.pods if pod.spec.node_name in names and pod.status.get("phase") in phases]
         )
         after = dict(self._described(observed.nodes))
-        changes: dict[Key, ClusterEvent] = {
-            (kind, name): PUTS[kind](**{kind: document})  # type: ignore[arg-type, call-arg]
+        changes: dict[Key, events.ClusterEvent] = {
+            (kind, name): events.ITEMS[kind][0](**{kind: document})  # type: ignore[arg-type]
             for (kind, name), document in after.items()
             if before.get((kind, name)) != document
         }
         changes |= {
-            (kind, name): REMOVES[kind](name=name) for kind, name in reversed(before) if (kind, name) not in after
+            (kind, name): events.ITEMS[kind][1](name=name)  # type: ignore[call-arg]
+            for kind, name in reversed(before)
+            if (kind, name) not in after
         }
         self._documents = {**after}
         return changes
@@ -186,7 +177,7 @@ class KubernetesCluster:
 
     def _reports(
         self, partitions: Sequence[str], used: Mapping[str, Resources], at: float | None
-    ) -> Iterator[ReportLoads]:
+    ) -> Iterator[events.ReportLoads]:
         """Yield the loads of the pods of partitions: what they use, and where that is not known, request."""
         for start in range(0, len(partitions), MOST_LOADS):
             names, loads = [*partitions[start : start + MOST_LOADS]], list[list[float]]()
@@ -195,7 +186,7 @@ class KubernetesCluster:
                 load = loads_of(self._metrics, {**self.requests[name], **used.get(pod.metadata.key, {})})
                 loads.append([load.get(metric, 0.0) for metric in self._metrics])
             nodes = [str(pod.spec.node_name) for pod in pods]
-            yield ReportLoads(partitions=names, nodes=nodes, loads=loads, at=at, now=at)
+            yield events.ReportLoads(partitions=names, nodes=nodes, loads=loads, at=at, now=at)
 
     def _assign(self, pods: Sequence[Pod]) -> None:
         """Give each pod a partition: its own, that of a pod of its workload that is gone or ends, or a new one."""

@@ -107,6 +107,10 @@ def test_a_name_with_a_slash_or_a_space_arrives_as_it_is(tmp_path: Path) -> None
             assert set(await client.get("node_loads")) == {"a/b", "ü %41?&#"}
             await client.remove("nodes", "a/b", now=3.0)
             assert len(await client.get("node_loads")) == 1
+            await client.remove_cluster(key="end")
+            assert (await client.remove_cluster(key="end"))["repeated"]
+            with pytest.raises(ServiceError, match="unknown cluster 'a cluster'"):
+                await client.description()
 
     with_address(tmp_path, story)
 

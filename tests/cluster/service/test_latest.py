@@ -11,7 +11,7 @@ from tests.cluster.service.served import CLIENT, CLUSTER, make, planned, send, w
 
 
 def brief(line: EntryInBrief) -> tuple[str, str, str, bool]:
-    return line.actor, line.heading.type, line.heading.item, line.refusal is not None
+    return line.actor, line.kind, line.item, line.refusal is not None
 
 
 def test_the_latest_entries_name_actor_kind_item_and_refusal(tmp_path: Path) -> None:
