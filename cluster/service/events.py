@@ -397,26 +397,11 @@ PARTS: Mapping[str, type] = {
 """Classes of the model that fields of events describe, by the name of the field."""
 
 
-HostEvent: TypeAlias = (
-    PutNode
-    | PutService
-    | PutPartition
-    | PutApplication
-    | RemoveNode
-    | RemoveService
-    | RemovePartition
-    | RemoveApplication
-    | DrainNode
-    | UndrainNode
-    | Configure
-    | Vacate
-    | SetUpgradedDomains
-    | ReportLoads
-    | ApplyPlan
-    | ReportOutcomes
-    | DiscardPlan
-    | RequestPlan
-)
+PutEvent: TypeAlias = PutNode | PutService | PutPartition | PutApplication | Configure
+RemoveEvent: TypeAlias = RemoveNode | RemoveService | RemovePartition | RemoveApplication
+StateEvent: TypeAlias = DrainNode | UndrainNode | SetUpgradedDomains | Vacate | ReportLoads
+PlanEvent: TypeAlias = RequestPlan | ApplyPlan | ReportOutcomes | DiscardPlan
+HostEvent: TypeAlias = PutEvent | RemoveEvent | StateEvent | PlanEvent
 """The events of hosts."""
 LoggedEvent: TypeAlias = HostEvent | MakeCluster | RemoveCluster | PlanMade
 """The events of the log."""

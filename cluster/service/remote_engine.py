@@ -6,6 +6,7 @@ import socket
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, cast, get_args
 from uuid import uuid4
@@ -176,10 +177,14 @@ def _placed_replica(document: Document) -> PlacedReplica:
 
 def connect(address: str) -> socket.socket:
     """Return a connection to an address; raise `RemoteError` if nothing answers there."""
+    allowed = f"{TCP}HOST:PORT or {UNIX}/PATH"
     try:
         if address.startswith(UNIX):
-            return _connect_to_path(address.removeprefix(UNIX))
-        allowed = f"{TCP}HOST:PORT or {UNIX}/PATH"
+            with ExitStack() as opened:
+                connection = opened.enter_context(socket.socket(socket.AF_UNIX))
+                connection.connect(address.removeprefix(UNIX))
+                opened.pop_all()
+            return connection
         if not address.startswith(TCP):
             raise InvalidValueError("simulate", "--engine", address, allowed)
         connection = socket.create_connection(host_and_port("simulate", "--engine", address.removeprefix(TCP), allowed))
@@ -187,17 +192,6 @@ def connect(address: str) -> socket.socket:
         return connection
     except OSError as error:
         raise RemoteError(f"{address}: no service answers ({error}); start it with plb serve --lines") from None
-
-
-def _connect_to_path(path: str) -> socket.socket:
-    """Return a connection to a Unix socket."""
-    connection = socket.socket(socket.AF_UNIX)
-    try:
-        connection.connect(path)
-    except OSError:
-        connection.close()
-        raise
-    return connection
 
 
 def _close(*files: Any) -> None:

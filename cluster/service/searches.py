@@ -33,14 +33,12 @@ class SearchThread:
     ----------
     replica
         The replica; only this thread uses it.
-    made, saved
-        Called on this thread with the id and the document of a plan, and with a state to write to the log.
+    found
+        Called on this thread with each plan that it has made, and with each state to write to the log.
     """
 
-    def __init__(
-        self, replica: ClusterReplica, made: Callable[[str, Document], None], saved: Callable[[Saved], None]
-    ) -> None:
-        self._replica, self._made, self._saved = replica, made, saved
+    def __init__(self, replica: ClusterReplica, found: Callable[[PlanMade | Saved], None]) -> None:
+        self._replica, self._found = replica, found
         replica.search = self._search
         self._entries: SimpleQueue[LogEntry | None] = SimpleQueue()
         self._current: str | None = None
@@ -69,7 +67,7 @@ class SearchThread:
             self.push(entry)
         for record in self._replica.state.plans.values():
             if record.document is not None and record.is_searching and record.id not in self._known:
-                self._made(record.id, record.document)
+                self._found(PlanMade(plan=record.id, document=record.document))
         self._thread.start()
 
     def push(self, entry: LogEntry) -> None:
@@ -102,7 +100,7 @@ class SearchThread:
         while (entry := self._entries.get()) is not None and not self._stops:
             self._replica.refusal(entry)  # the replica that answers tells of it
             if self._replica.state.weight >= SAVED_EVERY and not self._stops:
-                self._saved(self._replica.saved(entry.sequence))
+                self._found(self._replica.saved(entry.sequence))
 
     def _search(self, engine: Engine, record: PlanRecord) -> None:
         """Make the plan of a record, unless it was discarded, or a time limit ended it and the log has it."""
@@ -116,7 +114,7 @@ class SearchThread:
             return
         self._replica.state.weight += work_to_repeat(record.document)
         if known is None:
-            self._made(record.id, record.document)
+            self._found(PlanMade(plan=record.id, document=record.document))
 
     def _searched(self, engine: Engine, record: PlanRecord) -> Document | None:
         """Return the document of a plan, or of the error that ended its search; None if it was discarded before."""

@@ -29,7 +29,6 @@ from cluster.service.log import EntryInBrief, Log, LogEntry, LogError, Saved
 from cluster.service.replica import ClusterReplica, PlanRecord
 from cluster.service.searches import SearchThread
 from plb.errors import ConflictError, PlbError, UnknownNameError
-from plb.model.documents import Document
 from plb.validation import check_name
 
 logger = logging.getLogger(__name__)
@@ -273,28 +272,22 @@ class PlacementService:
     def _live(self, name: str, first: MakeCluster, sequence: int, saved: Saved | None = None) -> LiveCluster:
         """Return a cluster after the entry `sequence`, of two equal replicas, whose searches have not started."""
 
-        def on_loop(function: partial[None]) -> None:
+        def found(result: PlanMade | Saved) -> None:
             if not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(function)
+                self._loop.call_soon_threadsafe(self._note, live, result)
 
-        searches = SearchThread(
-            ClusterReplica(first, saved=saved),
-            lambda plan, document: on_loop(partial(self._note_plan, live, plan, document)),
-            lambda saved: on_loop(partial(self._note_saved, live, saved)),
-        )
+        searches = SearchThread(ClusterReplica(first, saved=saved), found)
         live = LiveCluster(name, ClusterReplica(first, saved=saved), searches, sequence)
         return live
 
-    def _note_plan(self, live: LiveCluster, plan: str, document: Document) -> None:
-        """Log the plan that a search has made."""
-        if not live.is_removed:
-            self._waiting.put_nowait([Pending.of(live.name, PlanMade(plan=plan, document=document), SERVICE)])
-
-    def _note_saved(self, live: LiveCluster, saved: Saved) -> None:
-        """Write a state."""
-        if not live.is_removed:
-            self._saved[live.name] = saved
-            self._waiting.put_nowait([])
+    def _note(self, live: LiveCluster, result: PlanMade | Saved) -> None:
+        """Log the plan that a search has made, or write a state, unless its cluster is removed."""
+        if live.is_removed:
+            return
+        if isinstance(result, Saved):
+            self._saved[live.name] = result
+        own = [] if isinstance(result, Saved) else [Pending.of(live.name, result, SERVICE)]
+        self._waiting.put_nowait(own)
 
     async def _write_all(self) -> None:
         """Write and apply events, what waits together up to some work, until the service stops."""

@@ -130,9 +130,7 @@ async def prioritize_nodes(call: Call) -> list[HostPriority]:
 
 PATH = "/v1/clusters/{cluster}/kubernetes"
 OPERATIONS = (
-    Operation(method="POST", path=f"{PATH}/filter", handler=filter_nodes, body=Arguments, answer=FilterResult),
-    Operation(
-        method="POST", path=f"{PATH}/prioritize", handler=prioritize_nodes, body=Arguments, answer=list[HostPriority]
-    ),
+    Operation("POST", f"{PATH}/filter", filter_nodes, body=Arguments, answer=FilterResult),
+    Operation("POST", f"{PATH}/prioritize", prioritize_nodes, body=Arguments, answer=list[HostPriority]),
 )
 """What the scheduler asks for."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, MutableMapping
+from collections import Counter
+from collections.abc import AsyncIterator, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,17 @@ import msgspec
 import pytest
 
 from cluster.service import searches
-from cluster.service.events import DrainNode, Engine
-from cluster.service.log import LogError
+from cluster.service import service as service_module
+from cluster.service.events import DrainNode, Engine, ReportLoads
+from cluster.service.log import Log, LogEntry, LogError
 from cluster.service.replica import PlanRecord
 from cluster.service.rest import application, end_streams
-from cluster.service.service import PlacementService
+from cluster.service.service import LiveCluster, PlacementService
 from plb import Plan
+from plb.errors import PlbError
 from plb.model.documents import plain
 from tests.cluster.service.clients import ITS_PATH, SETTINGS, client_of, made, with_client
-from tests.cluster.service.served import CLUSTER, described, make, served, with_service
+from tests.cluster.service.served import CLUSTER, described, make, send, served, with_service
 
 NODE = {"name": "n9", "capacities": {"cpu": 8}}
 
@@ -312,3 +315,44 @@ def test_a_defect_has_an_answer_without_details(tmp_path: Path, caplog: pytest.L
             assert "division" in caplog.text
 
     asyncio.run(run())
+
+
+def test_reports_of_much_work_are_written_apart_and_reads_are_answered_between_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_module, "MOST_TOGETHER", 4)
+    monkeypatch.setattr(service_module, "AT_ONCE", 2)
+    turns, applied, written = 0, Counter[int](), list[int]()
+    apply, append = LiveCluster.apply, Log.append
+
+    def counted_apply(live: LiveCluster, entry: LogEntry) -> PlbError | None:
+        applied[turns] += entry.event.weight
+        return apply(live, entry)
+
+    def counted_append(log: Log, entries: Sequence[tuple[LogEntry, bytes]], *rest: Any) -> None:
+        written.append(len(entries))
+        append(log, entries, *rest)
+
+    async def turn() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def story(service: PlacementService) -> None:
+        await make(service, described(partitions=10))
+        monkeypatch.setattr(LiveCluster, "apply", counted_apply)
+        monkeypatch.setattr(Log, "append", counted_append)
+        ticker = asyncio.create_task(turn())
+        reports = [ReportLoads(indices=[*range(30)], loads=[[float(load)]] * 30) for load in range(3)]
+        assert {report.weight for report in reports} == {4}
+        small = [DrainNode(name=f"n{index}") for index in range(4)]
+        receipts = await asyncio.gather(*(send(service, event) for event in (*reports, *small)))
+        ticker.cancel()
+        assert [receipt.refusal for receipt in receipts] == [None] * 7
+        assert sorted(written[:4]) == [1, 1, 1, 4]
+        assert max(applied.values()) == 4
+        assert sum(applied.values()) == 16
+        assert len(applied) >= 5
+
+    with_service(tmp_path, story)
