@@ -251,7 +251,10 @@ class ReportLoads(ClusterEvent, tag="loads", dict=True):
 
 
 class RequestPlan(ClusterEvent, tag="plan"):
-    """Make a plan of the cluster as it is after the events before this one."""
+    """Ask for a plan of the cluster as it is after the events before this one.
+
+    It is made while other requests are answered, and changes nothing until it is applied.
+    """
 
     is_structural: ClassVar[bool] = False
     call: Literal["refresh", "place", "repair", "balance"] = "refresh"
@@ -384,7 +387,7 @@ class MakeCluster(ClusterEvent, tag="cluster"):
 
 
 class RemoveCluster(ClusterEvent, tag="remove_cluster"):
-    """The last event of a cluster; after it another one may have the name."""
+    """Remove a cluster: its searches and streams end, the log keeps its events, and another one may have the name."""
 
 
 PARTS: Mapping[str, type] = {

@@ -182,32 +182,30 @@ class LineServer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer line after line; the next one is read when the client has taken the answer."""
-        if len(self._connections) > MOST_CONNECTIONS:
-            await _refuse(writer, RefusedError(503, f"{MOST_CONNECTIONS} connections are open"))
-            return
-        connection, data = Connection(self._service, self._access), b"\n"
-        while data.endswith(b"\n"):
-            seconds = SECONDS_OF_SILENCE if connection.is_trusted else SECONDS_TO_BEGIN
-            try:
-                async with asyncio.timeout(seconds):
-                    data = await reader.readuntil(b"\n")
-            except TimeoutError:
-                await _refuse(writer, RefusedError(408, f"no line has come for {seconds:g} s"))
-                return
-            except asyncio.IncompleteReadError as error:
-                data = error.partial
-            except asyncio.LimitOverrunError:
-                await _refuse(writer, RefusedError(413, f"the line has more than {LONGEST:,} bytes"))
-                return
-            if data:
+        connection = Connection(self._service, self._access)
+        try:
+            if len(self._connections) > MOST_CONNECTIONS:
+                raise RefusedError(503, f"{MOST_CONNECTIONS} connections are open")
+            while data := await _next_line(reader, connection.is_trusted):
                 await _write(writer, await connection.answer(data))
-            if not connection.is_trusted:
-                return
+                if not connection.is_trusted:
+                    return
+        except RefusedError as error:
+            await _write(writer, {"error": problem_of(error)})
 
 
-async def _refuse(writer: asyncio.StreamWriter, error: PlbError) -> None:
-    """Send an error."""
-    await _write(writer, {"error": problem_of(error)})
+async def _next_line(reader: asyncio.StreamReader, is_trusted: bool) -> bytes:
+    """Return the next line of a client, at the end of the connection what is there; raise `RefusedError` at a limit."""
+    seconds = SECONDS_OF_SILENCE if is_trusted else SECONDS_TO_BEGIN
+    try:
+        async with asyncio.timeout(seconds):
+            return await reader.readuntil(b"\n")
+    except TimeoutError:
+        raise RefusedError(408, f"no line has come for {seconds:g} s") from None
+    except asyncio.IncompleteReadError as error:
+        return error.partial
+    except asyncio.LimitOverrunError:
+        raise RefusedError(413, f"the line has more than {LONGEST:,} bytes") from None
 
 
 async def _write(writer: asyncio.StreamWriter, answer: Document) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -77,7 +76,7 @@ def _described(operation: Operation, schemas: Mapping[str, Document]) -> Documen
         "parameters": [*_parameters(operation, schemas)],
         "responses": {str(operation.status): _answer(operation), "default": {"$ref": "#/components/responses/problem"}},
     }
-    if operation.body is not None:
+    if operation.has_body:
         content = {media: {"schema": _body(operation, schemas)} for media in (JSON, PACKED[0])}
         is_required = operation.whole is not None or not operation.from_path
         described["requestBody"] = {"required": is_required, "content": content}
@@ -92,11 +91,8 @@ def _identifier(operation: Operation) -> str:
 
 def _summary(operation: Operation) -> str:
     """Return what an operation does, in words: what its event does, or its question, if it has one."""
-    handler = operation.handler
-    if isinstance(handler, partial):
-        return _words(handler.keywords["kind"].__doc__)
     kinds = {"send": operation.body, "read": operation.query}
-    return _words(kinds.get(handler.__name__, handler).__doc__)
+    return _words(kinds.get(operation.handler.__name__, operation.handler).__doc__)
 
 
 def _parameters(operation: Operation, schemas: Mapping[str, Document]) -> Iterable[Document]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, TypeAlias
+from urllib.parse import quote
 
 import attrs
 import msgspec
@@ -121,7 +122,7 @@ class Operation:
     query: type[msgspec.Struct] = attrs.field(default=NoQuery, kw_only=True)
     """Type of its parameters."""
     body: Any = attrs.field(default=None, kw_only=True)
-    """Type of its body; None: it has none."""
+    """Type of its body, or of the event that path and parameters describe; None: it has none."""
     from_path: tuple[str, ...] = attrs.field(default=(), kw_only=True)
     """Fields of the body that the path gives."""
     whole: str | None = attrs.field(default=None, kw_only=True)
@@ -132,6 +133,11 @@ class Operation:
     """Status of the answer."""
     streams: bool = attrs.field(default=False, kw_only=True)
     """Whether the answers are server-sent events."""
+
+    @property
+    def has_body(self) -> bool:
+        """Whether a body is read."""
+        return self.body is not None and self.method != "DELETE"
 
     def route(self) -> Route:
         """Return the route that serves it."""
@@ -152,24 +158,25 @@ class Operation:
             return Response(media_type=EVENTS)
         if self.streams:
             return StreamingResponse(_stream(answer), media_type=EVENTS)
-        return Response(msgspec.json.encode(answer), self.status, media_type=JSON)
+        plan = answer.plan if isinstance(answer, Answered) else None
+        headers = None if plan is None else {"Location": quote(f"{request.url.path}/{plan}")}
+        return Response(msgspec.json.encode(answer), self.status, headers, JSON)
 
     async def _body(self, request: Request, query: msgspec.Struct) -> Any:
         """Return the body as its type, with what the path and the parameters say."""
         media = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
-        if media not in (JSON, *PACKED):
+        if self.has_body and media not in (JSON, *PACKED):
             raise RefusedError(415, f"the body must be of the type {JSON} or {PACKED[0]}")
-        data, packed = await request.body(), media in PACKED
-        if not self.from_path and self.whole is None:
+        data, packed = await request.body() if self.has_body else b"", media in PACKED
+        if self.has_body and not self.from_path and self.whole is None:
             return events.decoded(data, self.body, packed=packed)
         fields = events.decoded(data, dict[str, Any], packed=packed) if data or self.whole else {}
         for name in self.from_path:
             value = request.path_params[name]
             if fields.setdefault(name, value) != value:
                 raise ConflictError(f"the path has the {name} {value}, and the body {fields[name]}")
-        if self.whole is not None:
-            fields = {self.whole: fields, **msgspec.structs.asdict(query)}
-        return events.decoded(_packed(fields), self.body, packed=True)
+        fields = fields if self.whole is None else {self.whole: fields}
+        return events.decoded(_packed({**fields, **msgspec.structs.asdict(query)}), self.body, packed=True)
 
 
 def right_of(event: events.LoggedEvent) -> Right:

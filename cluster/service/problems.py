@@ -92,19 +92,12 @@ def response_of(problem: HttpProblem, headers: Mapping[str, str] | None = None) 
     return Response(msgspec.json.encode(problem), problem.status, dict(headers or {}), MEDIA_TYPE)
 
 
-def on_error(_request: Request, error: Exception) -> Response:
-    """Answer a request that has ended in an error of the project."""
-    assert isinstance(error, PlbError)
-    return response_of(problem_of(error), getattr(error, "headers", None))
-
-
-def on_http_error(_request: Request, error: Exception) -> Response:
-    """Answer a request that no route serves."""
-    assert isinstance(error, HTTPException)
-    return response_of(HttpProblem("about:blank", error.detail, error.status_code, error.detail), error.headers)
-
-
-def on_defect(request: Request, error: Exception) -> Response:
-    """Answer a request after an error that nobody expected; the log of the process has the details."""
+def on_error(request: Request, error: Exception) -> Response:
+    """Answer a request that has ended in an error; the log of the process has the details of one nobody expected."""
+    headers = getattr(error, "headers", None)
+    if isinstance(error, PlbError):
+        return response_of(problem_of(error), headers)
+    if isinstance(error, HTTPException):
+        return response_of(HttpProblem("about:blank", error.detail, error.status_code, error.detail), headers)
     logger.error("%s %s has failed", request.method, request.url.path, exc_info=error)
     return response_of(HttpProblem("about:blank", "Internal Server Error", 500, "an unexpected error; see the log"))

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from functools import cache, partial
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import msgspec
 from msgspec import Meta
@@ -23,7 +22,7 @@ from cluster.service.kubernetes.extender import OPERATIONS as EXTENDER
 from cluster.service.metrics import Metrics
 from cluster.service.openapi import document
 from cluster.service.operations import KEY, MOST_EVENTS, Answered, Call, Operation, right_of
-from cluster.service.problems import on_defect, on_error, on_http_error
+from cluster.service.problems import on_error
 from cluster.service.replica import OPEN, PlanRecord, Status
 from cluster.service.service import LiveCluster, PlacementService
 from plb.errors import ConflictError, PlbError, UnknownNameError
@@ -93,13 +92,8 @@ class NodeDocument(msgspec.Struct):
 
 
 async def send(call: Call) -> Answered:
-    """Log and apply an event that is the body."""
+    """Log and apply the event that is the body, or that path and parameters describe."""
     return await call.submit(call.body)
-
-
-async def remove(call: Call, kind: type[Any]) -> Answered:
-    """Log and apply an event that removes the item of the path."""
-    return await call.submit(kind(name=call.path["name"], now=call.query.now))
 
 
 async def put_cluster(call: Call) -> Answered:
@@ -113,11 +107,6 @@ async def put_cluster(call: Call) -> Answered:
     return await call.submit(events.Configure(settings=making.settings, now=making.now, id=making.id))
 
 
-async def remove_cluster(call: Call) -> Answered:
-    """Remove a cluster: its searches and streams end, and the log keeps its events."""
-    return await call.submit(events.RemoveCluster())
-
-
 async def send_batch(call: Call) -> list[Answered]:
     """Log and apply events in their order; each has an answer, those that are refused with the problem."""
     batch: list[events.LoggedEvent] = call.body
@@ -127,18 +116,6 @@ async def send_batch(call: Call) -> list[Answered]:
         check_right(call.actor, right_of(event))
     receipts = await call.service.submit_all(call.path["cluster"], batch, call.actor.name)
     return [call.answered(event, receipt) for event, receipt in zip(batch, receipts, strict=True)]
-
-
-async def ask_for_plan(call: Call) -> Response:
-    """Ask for a plan; it is made while other requests are answered, and changes nothing until it is applied."""
-    answered = await call.submit(call.body)
-    place = quote(f"{call.request.url.path}/{answered.plan}")
-    return Response(msgspec.json.encode(answered), 202, {"Location": place}, "application/json")
-
-
-async def discard_plan(call: Call) -> Answered:
-    """Give a plan up; its search ends."""
-    return await call.submit(events.DiscardPlan(plan=call.path["plan"]))
 
 
 # what tells of it
@@ -168,17 +145,10 @@ async def list_clusters(call: Call) -> list[str]:
 
 async def get_cluster(call: Call) -> ClusterDocument:
     """Return a cluster with its settings and plans."""
-    live = call.live
-    engine, state = live.reader.engine, live.reader.state
-    return ClusterDocument(
-        live.sequence,
-        state.generation,
-        state.now,
-        call.path["cluster"],
-        engine.seed,
-        plain(engine.config),
-        [status_of_plan(live, plan) for plan in state.plans.values()],
-    )
+    live, engine = call.live, call.live.reader.engine
+    plans = await list_plans(call)
+    fields = msgspec.structs.asdict(changed(live))
+    return ClusterDocument(**fields, name=live.name, seed=engine.seed, settings=plain(engine.config), plans=plans)
 
 
 async def list_plans(call: Call) -> list[PlanStatus]:
@@ -288,7 +258,7 @@ def _items() -> Iterable[Operation]:
     for kind, (puts, removes) in events.ITEMS.items():
         path, right = f"{CLUSTER}/{kind}s/{{name}}", Right.REPORT
         yield Operation("PUT", path, send, right=right, query=AtTime, body=puts, from_path=("name",), whole=kind)
-        yield Operation("DELETE", path, partial(remove, kind=removes), right=right, query=AtTime)
+        yield Operation("DELETE", path, send, right=right, query=AtTime, body=removes, from_path=("name",))
 
 
 PLAN = f"{CLUSTER}/plans/{{plan}}"
@@ -300,7 +270,7 @@ OPERATIONS = (
     Operation("GET", "/v1/clusters", list_clusters, answer=list[str]),
     Operation("GET", CLUSTER, get_cluster, answer=ClusterDocument),
     Operation("PUT", CLUSTER, put_cluster, right=Right.APPLY, body=events.MakeCluster),
-    Operation("DELETE", CLUSTER, remove_cluster, right=Right.APPLY),
+    Operation("DELETE", CLUSTER, send, right=Right.APPLY, body=events.RemoveCluster),
     *_items(),
     Operation("GET", f"{CLUSTER}/nodes", list_nodes, answer=list[Document]),
     Operation("GET", f"{CLUSTER}/nodes/{{name}}", get_node, answer=NodeDocument),
@@ -309,10 +279,10 @@ OPERATIONS = (
     Operation("POST", f"{CLUSTER}/loads", send, right=Right.REPORT, body=events.ReportLoads),
     Operation("POST", f"{CLUSTER}/events", send_batch, right=Right.REPORT, body=BATCH, answer=list[Answered]),
     Operation("GET", f"{CLUSTER}/events", cluster_events, answer=Changed, streams=True),
-    Operation("POST", f"{CLUSTER}/plans", ask_for_plan, right=Right.REPORT, body=events.RequestPlan, status=202),
+    Operation("POST", f"{CLUSTER}/plans", send, right=Right.REPORT, body=events.RequestPlan, status=202),
     Operation("GET", f"{CLUSTER}/plans", list_plans, answer=list[PlanStatus]),
     Operation("GET", PLAN, get_plan, answer=PlanRecord),
-    Operation("DELETE", PLAN, discard_plan, right=Right.APPLY),
+    Operation("DELETE", PLAN, send, right=Right.APPLY, body=events.DiscardPlan, from_path=("plan",)),
     Operation("GET", f"{PLAN}/events", plan_events, answer=PlanStatus, streams=True),
     Operation("POST", f"{PLAN}/apply", send, right=Right.APPLY, body=events.ApplyPlan, from_path=("plan",)),
     Operation("POST", f"{PLAN}/outcomes", send, right=Right.REPORT, body=events.ReportOutcomes, from_path=("plan",)),
@@ -339,7 +309,7 @@ def application(service: PlacementService, access: Access | None = None, *, most
     access = access or Access()
     figures = Metrics(service)
     guard = Middleware(Guard, metrics=figures, checks_host=access.checks_host, most_bytes=most_bytes)
-    handlers: dict[Any, Any] = {PlbError: on_error, HTTPException: on_http_error, Exception: on_defect}
+    handlers: dict[Any, Any] = dict.fromkeys((PlbError, HTTPException, Exception), on_error)
     routes = [operation.route() for operation in (*OPERATIONS, *CONSOLE)]
     app = Starlette(routes=routes, middleware=[guard], exception_handlers=handlers)
     app.state.service, app.state.access, app.state.metrics, app.state.ending = service, access, figures, False

@@ -97,11 +97,6 @@ class LiveCluster:
             await self.changed.wait()
         return self.reader.plan(plan_id)
 
-    def end(self) -> None:
-        """Let whoever waits for the cluster know that it is removed."""
-        self.is_removed = True
-        self.changed.set()
-
     def apply(self, entry: LogEntry) -> PlbError | None:
         """Apply an entry; return why it changes nothing, or None."""
         self._kept.clear()
@@ -409,7 +404,8 @@ class PlacementService:
         """Remove the cluster of an entry: its searches, its streams and whatever else waits for it end."""
         live = self.clusters.pop(entry.cluster)
         self._saved.pop(entry.cluster, None)
-        live.end()
+        live.is_removed = True
+        live.changed.set()  # whoever waits for it is told
         end = self._loop.run_in_executor(None, live.searches.stop)
         self._ends.add(end)
         end.add_done_callback(self._ends.discard)
