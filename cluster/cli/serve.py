@@ -10,9 +10,6 @@ from typer import Option
 
 from cluster.console import clear_errors
 
-PACKAGES = ("msgspec", "starlette", "uvicorn", "prometheus_client")
-"""The packages of the extra ``service``."""
-
 
 @clear_errors
 def serve_command(
@@ -44,7 +41,6 @@ def serve_command(
 
     Plans change nothing until they are applied. After a crash, all that was acknowledged is there.
     """
-    _check_packages()
     from contextlib import nullcontext
     from tempfile import TemporaryDirectory
 
@@ -59,14 +55,3 @@ def serve_command(
             typer.echo(f"{url} serves {folder}; Ctrl-C stops it")
 
         serve(Path(folder), transport, token_file, say, run_demo if demo else None, lines)
-
-
-def _check_packages() -> None:
-    """Raise `MissingExtraError` if a package of the extra is not installed."""
-    from importlib.util import find_spec
-
-    from plb.errors import MissingExtraError
-
-    for package in PACKAGES:
-        if find_spec(package) is None:
-            raise MissingExtraError(package, "service")

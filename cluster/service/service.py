@@ -13,18 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 import attrs
 import msgspec
 
-from cluster.service.events import (
-    ENCODER,
-    Configure,
-    DiscardPlan,
-    Engine,
-    LoggedEvent,
-    MakeCluster,
-    PlanMade,
-    RemoveCluster,
-    RequestError,
-    check_length,
-)
+from cluster.service import events
 from cluster.service.log import EntryInBrief, Log, LogEntry, LogError, Saved
 from cluster.service.replica import ClusterReplica, PlanRecord
 from cluster.service.searches import SearchThread
@@ -74,7 +63,7 @@ class LiveCluster:
     """Answers that were asked for since the last entry, by key."""
     is_removed: bool = attrs.field(default=False, init=False)
 
-    def kept(self, key: Hashable, read: Callable[[Engine], Result]) -> Result:
+    def kept(self, key: Hashable, read: Callable[[events.Engine], Result]) -> Result:
         """Return what a function of the engine returns, and keep it under a key until the next entry."""
         if key not in self._kept:
             answer = read(self.reader.engine)
@@ -102,7 +91,7 @@ class LiveCluster:
         self._kept.clear()
         refusal = self.reader.refusal(entry)
         self.sequence = entry.sequence
-        if isinstance(entry.event, DiscardPlan) and refusal is None:
+        if isinstance(entry.event, events.DiscardPlan) and refusal is None:
             record = self.reader.plan(entry.event.plan)
             if record.document is None:
                 self.searches.discard(record.id)
@@ -117,7 +106,7 @@ class Pending:
     """An event that waits to be written."""
 
     cluster: str
-    event: LoggedEvent
+    event: events.LoggedEvent
     actor: str
     data: bytes
     """The event as the log has it."""
@@ -125,7 +114,7 @@ class Pending:
     """The answer, once it is known."""
 
     @classmethod
-    def of(cls, cluster: str, event: LoggedEvent, actor: str) -> Pending:
+    def of(cls, cluster: str, event: events.LoggedEvent, actor: str) -> Pending:
         """Return an event whose receipt is to come; one that the log cannot hold is a `RequestError`."""
         return cls(cluster, event, actor, packed(event), asyncio.get_running_loop().create_future())
 
@@ -194,7 +183,7 @@ class PlacementService:
             raise UnknownNameError("cluster", name, self.clusters)
         return self.clusters[name]
 
-    async def submit(self, cluster: str, event: LoggedEvent, actor: str) -> Receipt:
+    async def submit(self, cluster: str, event: events.LoggedEvent, actor: str) -> Receipt:
         """Log an event of a cluster and apply it.
 
         Raises
@@ -207,16 +196,16 @@ class PlacementService:
         (receipt,) = await self.submit_all(cluster, [event], actor)
         return receipt
 
-    async def submit_all(self, cluster: str, events: Sequence[LoggedEvent], actor: str) -> list[Receipt]:
+    async def submit_all(self, cluster: str, batch: Sequence[events.LoggedEvent], actor: str) -> list[Receipt]:
         """Log events of a cluster together, and apply each in their order; errors as for `submit`."""
-        for event in events:
-            if not isinstance(event, MakeCluster | RemoveCluster):
+        for event in batch:
+            if not isinstance(event, events.MakeCluster | events.RemoveCluster):
                 self.cluster(cluster)
-            elif isinstance(event, MakeCluster) and cluster not in self.clusters:
-                check_length("cluster", check_name("cluster", cluster))
+            elif isinstance(event, events.MakeCluster) and cluster not in self.clusters:
+                events.check_length("cluster", check_name("cluster", cluster))
                 event.engine(event.past())
         waiting: list[Pending] = []
-        for event in events:
+        for event in batch:
             if event.weight >= AT_ONCE:
                 await asyncio.sleep(0)  # reads are answered meanwhile
             waiting.append(Pending.of(cluster, event, actor))
@@ -242,7 +231,7 @@ class PlacementService:
         first = next(self._log.entries(name, removed, most=1), None)
         if first is None:
             return
-        if not isinstance(first.event, MakeCluster):
+        if not isinstance(first.event, events.MakeCluster):
             raise LogError(f"{self._log.path}: the log of cluster {name} does not begin with its settings")
         live = self._from_saved(name, first.event) or self._live(name, first.event, removed)
         entries = [*self._log.entries(name, live.sequence)]
@@ -254,7 +243,7 @@ class PlacementService:
         live.searches.start(entries)
         self.clusters[name] = live
 
-    def _from_saved(self, name: str, first: MakeCluster) -> LiveCluster | None:
+    def _from_saved(self, name: str, first: events.MakeCluster) -> LiveCluster | None:
         """Return a cluster as its saved state is; None: there is none that can be read."""
         try:
             saved = self._log.saved(name)
@@ -264,10 +253,10 @@ class PlacementService:
             logger.warning(text, self._log.path, name, error)
             return None
 
-    def _live(self, name: str, first: MakeCluster, sequence: int, saved: Saved | None = None) -> LiveCluster:
+    def _live(self, name: str, first: events.MakeCluster, sequence: int, saved: Saved | None = None) -> LiveCluster:
         """Return a cluster after the entry `sequence`, of two equal replicas, whose searches have not started."""
 
-        def found(result: PlanMade | Saved) -> None:
+        def found(result: events.PlanMade | Saved) -> None:
             if not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(self._note, live, result)
 
@@ -275,7 +264,7 @@ class PlacementService:
         live = LiveCluster(name, ClusterReplica(first, saved=saved), searches, sequence)
         return live
 
-    def _note(self, live: LiveCluster, result: PlanMade | Saved) -> None:
+    def _note(self, live: LiveCluster, result: events.PlanMade | Saved) -> None:
         """Log the plan that a search has made, or write a state, unless its cluster is removed."""
         if live.is_removed:
             return
@@ -359,15 +348,15 @@ class PlacementService:
                 earlier = self._log.earlier(cluster, event.id)
             if earlier is not None:
                 repeated.append((pending, *earlier))
-            elif isinstance(event, MakeCluster) and cluster in names:
+            elif isinstance(event, events.MakeCluster) and cluster in names:
                 pending.fail(ConflictError(f"cluster {cluster} exists"))
-            elif not isinstance(event, MakeCluster) and cluster not in names:
+            elif not isinstance(event, events.MakeCluster) and cluster not in names:
                 pending.fail(UnknownNameError("cluster", cluster, names))
             else:
                 names.add(cluster)
                 entry = LogEntry(self._next + len(fresh), cluster, now, pending.actor, "", event)
                 fresh.append((entry, pending))
-                if isinstance(event, RemoveCluster):  # the ids of its events are forgotten
+                if isinstance(event, events.RemoveCluster):  # the ids of its events are forgotten
                     names.discard(cluster)
                     removed.add(cluster)
                     unwritten = {key: earlier for key, earlier in unwritten.items() if key[0] != cluster}
@@ -389,9 +378,9 @@ class PlacementService:
 
     def _apply(self, entry: LogEntry) -> Receipt:
         """Apply an entry that is in the log."""
-        if isinstance(entry.event, RemoveCluster):
+        if isinstance(entry.event, events.RemoveCluster):
             return self._remove(entry)
-        if isinstance(entry.event, MakeCluster):
+        if isinstance(entry.event, events.MakeCluster):
             live = self._live(entry.cluster, entry.event, 0)
             live.searches.start([])
             self.clusters[entry.cluster] = live
@@ -416,20 +405,21 @@ Repeated: TypeAlias = tuple[Pending, int, bytes]
 """An event, and the sequence number and the MessagePack of the earlier one of its id."""
 
 
-def is_repetition(event: LoggedEvent, earlier: LoggedEvent) -> bool:
+def is_repetition(event: events.LoggedEvent, earlier: events.LoggedEvent) -> bool:
     """Return whether an event says the same as an earlier one of its id."""
-    if isinstance(earlier, MakeCluster) and isinstance(event, Configure):  # what making becomes if the cluster exists
-        earlier = Configure(settings=earlier.settings, now=earlier.now, id=earlier.id)
+    # making becomes new settings if the cluster exists
+    if isinstance(earlier, events.MakeCluster) and isinstance(event, events.Configure):
+        earlier = events.Configure(settings=earlier.settings, now=earlier.now, id=earlier.id)
     return event == earlier
 
 
-def packed(event: LoggedEvent) -> bytes:
+def packed(event: events.LoggedEvent) -> bytes:
     """Return an event in MessagePack; raise `RequestError` if the log cannot hold a value of it."""
     try:
-        return ENCODER.encode(event)
+        return events.ENCODER.encode(event)
     except (OverflowError, ValueError, TypeError, msgspec.MsgspecError) as error:
         problem = f"Expected values that the log can hold, whole numbers of at most 64 bits ({error})"
-        raise RequestError(event.kind, problem) from None
+        raise events.RequestError(event.kind, problem) from None
 
 
 def work_of(waiting: Sequence[Pending]) -> int:

@@ -21,6 +21,7 @@ from cluster.service.kubernetes.sources import ApiServer, Observed
 from plb import Metric, PlacementAndLoadBalancing, PlbConfig, Snapshot
 from plb.errors import PlbError
 from plb.model.move import Move
+from workloads.writing import in_one_piece
 
 DAY, HOUR = 86400.0, 3600.0
 SETTINGS = PlbConfig(
@@ -93,9 +94,8 @@ class Rebalancer:
         if self._file is not None:
             cluster, engine = self._cluster, self._engine.snapshot().to_bytes()
             state = RebalancerState(engine, cluster.partitions, cluster.reported, self._evictions)
-            partial = self._file.with_name(f"{self._file.name}.partial")
-            partial.write_bytes(ENCODER.encode(state))
-            partial.replace(self._file)
+            with in_one_piece(self._file) as file:
+                file.write_bytes(ENCODER.encode(state))
 
     def run(self, observed: Observed, now: float) -> None:
         """Plan moves of a cluster read at `now`, in seconds since 1970, log them, and evict if that was asked for.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import importlib.util
 import shutil
 import signal
 import ssl
 import subprocess
+import sys
 import weakref
 from pathlib import Path
 from typing import Any
@@ -117,7 +117,8 @@ def test_with_an_authority_only_clients_with_its_certificates_connect(tmp_path: 
 
 
 def test_a_missing_package_of_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "uvicorn" else name)
+    monkeypatch.delitem(sys.modules, "cluster.service.server")
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
     result = CliRunner().invoke(app, ["serve"])
     assert result.exit_code == 2
     assert "uvicorn is not installed. It belongs to the extra 'service': pip install 'httpx>=" in result.output
