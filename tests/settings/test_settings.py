@@ -268,32 +268,46 @@ def test_zero_proposals_per_round_turn_annealing_off(budget):
     assert uneven(simulated_annealing_iterations_per_round=0).balance(budget=budget).moves == ()
 
 
-def rows_of_page() -> dict[str, list[str]]:
-    """Return the cells of each table row of the page, by the name in its first cell."""
-    rows = [line.strip("|").split(" | ") for line in PAGE.read_text().splitlines() if line.startswith("| `")]
-    return {row[0].strip(" `"): [cell.strip(" `|") for cell in row[1:]] for row in rows}
+def rows_of_page() -> dict[str, tuple[str, str, str]]:
+    """Return the rest of the first cell, the default and the meaning of each setting on the page, by its name."""
+    rows = re.findall(r"^\| `(\w+)`(.*?) \| (.*?) \| (.*) \|$", PAGE.read_text(), re.MULTILINE)
+    assert len(rows) == len({name for name, *_ in rows})
+    return {name: tuple(cells) for name, *cells in rows}
 
 
 def shown(value: Any) -> str:
     """Return a default as the page and the docstrings show it."""
     value = getattr(value, "value", value)
-    return value if isinstance(value, str) else repr(value)
+    return f"`{value}`" if isinstance(value, str) else f"`{value!r}`"
+
+
+def shown_name(field: str, setting: Setting | None) -> str:
+    """Return what follows the name of a field on the page: a dagger, or a name of Service Fabric unlike its own."""
+    if setting is None or not setting.name:
+        return "†"
+    regular = "".join(word.capitalize() for word in field.split("_"))
+    return "" if setting.name == regular else f" (`{setting.name}`)"
+
+
+def shown_defaults(field: attrs.Attribute[Any], setting: Setting | None) -> str:
+    """Return the default here, and that of Service Fabric if it differs; entries of maps have one for both."""
+    if field.default is attrs.NOTHING:
+        return ""
+    default = shown(default_of(field))
+    if setting is None or not setting.name or setting.name in MAPS or translated_default(setting) == default_of(field):
+        return default
+    return f"{default} ({shown(translated_default(setting))})"
 
 
 @pytest.mark.parametrize("kind", [PlbConfig, Metric])
 def test_page_lists_every_field_with_its_defaults(kind):
-    """A row has name, original name, both defaults and the unit."""
-    rows = rows_of_page()
-    settings = settings_of(kind)
+    """A row has the name, with that of Service Fabric if it is another, both defaults, and a short meaning."""
+    rows, settings = rows_of_page(), settings_of(kind)
     for field in attrs.fields(kind):
-        row = rows[field.name]
-        assert row[1] == ("" if field.default is attrs.NOTHING else shown(default_of(field))), field.name
-        assert row[4].endswith((".", ").")), field.name
-        if field.name in settings and (setting := settings[field.name]).name:
-            original = default_of(field) if kind is Metric else translated_default(setting)
-            assert (row[0], row[2], row[3]) == (setting.name, shown(original), setting.unit)
-        else:
-            assert row[0] == row[2] == ""
+        name, defaults, meaning = rows[field.name]
+        assert name == shown_name(field.name, settings.get(field.name)), field.name
+        assert defaults == shown_defaults(field, settings.get(field.name)), field.name
+        assert meaning.endswith(".") and len(meaning.split()) <= 15, field.name
 
 
 def test_page_lists_only_existing_fields_and_all_ignored_names():
