@@ -414,11 +414,12 @@ class Planner:
 
         `earlier`: the plans of the service domains before it.
         """
-        left = left_of_hour(self.scheduler, earlier, self.now)
+        left, made = left_of_hour(self.scheduler, earlier, self.now), 0
         if Phase.PLACEMENT in phases:
             run.searches_after = int(Phase.REPAIR in phases)
-            place_within(run, work, allowance_of(Phase.PLACEMENT, self.state, self.scheduler, earlier, self.now), left)
-        run.limit_moves(None if left is None else left + run.moves_so_far)
+            allowance = allowance_of(Phase.PLACEMENT, self.state, self.scheduler, earlier, self.now)
+            made = place_within(run, work, allowance, left)
+        run.limit_moves(None if left is None else left - made + run.moves_so_far)
         if Phase.REPAIR in phases:
             run.searches_after = int(Phase.BALANCING in phases and not run.changed)
             self._fixed_point.search(Phase.REPAIR, run, occasion)

@@ -220,18 +220,22 @@ def left_of_hour(scheduler: Scheduler, earlier: Sequence[Plan], now: float) -> i
     return max(0, left - sum(counted_moves_of(plan, phase).total() for plan in earlier for phase in Phase))
 
 
-def place_within(run: PhaseRun, work: Work, allowance: int | None, left: int | None) -> None:
+def place_within(run: PhaseRun, work: Work, allowance: int | None, left: int | None) -> int:
     """Hand over roles, drop surplus replicas and place missing ones, or note that there is no such work.
 
     `allowance`: most moves that free capacity; `left`: most of all moves in the hour; None: the limit of the settings.
+    Return the number of moves that free capacity.
     """
     run.begin_placement(work)
+    before = run.moves_so_far
     if work.missing:
         with run.limited_to(allowance), run.limited_to(left):
             run.place(work.missing)
     elif not work.is_any:
         run.log.note_idle(Phase.PLACEMENT, Idle.NOTHING_TO_PLACE)
+    made = run.moves_so_far - before
     run.return_primaries(work.returns)
+    return made
 
 
 HELD_BACK = (Idle.THROTTLED, Idle.PARTITIONS_THROTTLED, Idle.NODE_EVENT)

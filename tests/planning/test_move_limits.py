@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plb import ConflictError, Metric, Node, Partition, PlbConfig, Replica, Role, Service
+from plb import ConflictError, Metric, MoveKind, Node, Partition, PlbConfig, Replica, Role, Service
 from plb.model.move import Phase
 from plb.model.outcome import Idle
 from tests.engine.stories import engine_with
@@ -147,6 +147,25 @@ def test_an_hour_has_no_more_moves_than_its_limit() -> None:
         engine.apply(plan)
         made.append((len(plan.moves), "moves" in plan.bound_by))
     assert made == [(3, True), (0, True), (3, True), (2, False)]
+
+
+def test_moves_for_new_replicas_leave_fewer_to_repairs_of_the_hour() -> None:
+    """The new replica of 4 takes the only move; the replica on the node that is drained waits for an hour."""
+    engine = engine_with(
+        {f"n{number}": 5.0 for number in range(5)},
+        {**{f"p{number}": (f"n{number}", 2.0) for number in range(4)}, "p4": ("n4", 1.0)},
+        max_moves_per_hour=1,
+        load_balancing_enabled=False,
+    )
+    engine.update_service(Service("large", stateful=False, default_load={"instance": {"cpu": 4.0}}))
+    engine.update_partition(Partition("large/0", service="large"))
+    engine.drain_node("n4", now=0.0)
+    made = []
+    for now in (0.0, 3600.0):
+        plan = engine.refresh(now)
+        engine.apply(plan)
+        made.append([move.reason.rule for move in plan.moves if move.kind is MoveKind.MOVE])
+    assert made == [["eviction"], ["node"]]
 
 
 def test_new_replicas_do_not_count_in_the_hour() -> None:
