@@ -307,7 +307,8 @@ def test_page_lists_every_field_with_its_defaults(kind):
         name, defaults, meaning = rows[field.name]
         assert name == shown_name(field.name, settings.get(field.name)), field.name
         assert defaults == shown_defaults(field, settings.get(field.name)), field.name
-        assert meaning.endswith(".") and len(meaning.split()) <= 15, field.name
+        assert meaning.endswith("."), field.name
+        assert len(meaning.split()) <= 15, field.name
 
 
 def test_page_lists_only_existing_fields_and_all_ignored_names():
