@@ -52,13 +52,8 @@ class Actor:
 class Access:
     """The tokens of a service.
 
-    Parameters
-    ----------
-    tokens
-        Whose each token is, by its SHA-256; None: every request has all rights, because only this machine, or holders
-        of a certificate, can connect.
-    anyone
-        Name of the actor without tokens.
+    `tokens`: whose each token is, by its SHA-256, or None: every request has all rights, because only this machine, or
+    holders of a certificate, can connect; `anyone`: name of the actor without tokens.
     """
 
     def __init__(self, tokens: Mapping[bytes, Actor] | None = None, anyone: str = "loopback") -> None:
@@ -75,12 +70,8 @@ class Access:
     def of_file(cls, path: Path) -> Access:
         """Return the tokens of a file with lines ``role token`` or ``role name token``.
 
-        Raises
-        ------
-        InvalidValueError
-            If a line is wrong; the error names its number, and never shows a token.
-        OSError
-            If the file cannot be read.
+        Raise `InvalidValueError` if a line is wrong, which names its number and never shows a token; `OSError` if the
+        file cannot be read.
         """
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
         tokens: dict[bytes, Actor] = {}

@@ -115,10 +115,6 @@ class Calls:
         columns = {"partitions": [*partitions], "nodes": [*nodes], "loads": plain([*loads])}
         return self._ask("POST", "/loads", {**columns, **fields})
 
-    def plan(self, **request: Any) -> Any:
-        """Ask for a plan, and return it when it is made; fields such as ``call``, ``now``, ``proposals``, ``id``."""
-        raise NotImplementedError
-
     def apply(self, plan: str, *, leaving: bool = False, key: str | None = None) -> Any:
         """Carry a plan out, exactly as it was shown; one that is stale is refused with the status 409."""
         return self._ask("POST", f"/plans/{plan}/apply", {"leaving": leaving}, key)
@@ -155,7 +151,7 @@ class Client(Calls):
         return _answer(self._http.send(request))
 
     def plan(self, **request: Any) -> Any:
-        """Ask for a plan, and return it when it is made; see `Calls.plan`."""
+        """Ask for a plan, and return it when it is made; fields such as ``call``, ``now``, ``proposals``, ``id``."""
         path = f"/plans/{self._ask('POST', '/plans', request)['plan']}"
         while (record := self._ask("GET", path))["status"] == "searching":
             time.sleep(PAUSE_SECONDS)
@@ -181,7 +177,7 @@ class AsyncClient(Calls):
         return _answer(await self._http.send(request))
 
     async def plan(self, **request: Any) -> Any:
-        """Ask for a plan, and return it when it is made; see `Calls.plan`."""
+        """Ask for a plan, and return it when it is made; see `Client.plan`."""
         path = f"/plans/{(await self._ask('POST', '/plans', request))['plan']}"
         while (record := await self._ask("GET", path))["status"] == "searching":
             await asyncio.sleep(PAUSE_SECONDS)

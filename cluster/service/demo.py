@@ -37,11 +37,7 @@ class Demo:
     """Sends the events of the demonstration; the same ones in every run, except for what plans change.
 
     All but the time is read from the cluster, so that a demonstration goes on where an earlier one has ended.
-
-    Parameters
-    ----------
-    service
-        The service, which has started.
+    `service`: the service, which has started.
     """
 
     def __init__(self, service: PlacementService) -> None:

@@ -43,12 +43,7 @@ def check_length(item: str, name: str) -> None:
 class RequestError(PlbError):
     """A request is damaged, or a value in it has another type than it should have.
 
-    Parameters
-    ----------
-    field
-        Path of the value in the document.
-    problem
-        What is wrong, in words.
+    `field`: path of the value in the document; `problem`: what is wrong, in words.
     """
 
     def __init__(self, field: str, problem: str) -> None:
@@ -422,10 +417,7 @@ ENCODER = msgspec.msgpack.Encoder()
 def decoded(data: bytes, kind: Any, *, packed: bool = False) -> Any:
     """Return the value of a type from JSON, or with `packed` from MessagePack.
 
-    Raises
-    ------
-    PlbError
-        If the data are damaged, a field is unknown or missing, or a value is out of its range.
+    Raise `PlbError` if the data are damaged, a field is unknown or missing, or a value is out of its range.
     """
     gc.disable()  # to look at new objects again and again would take longer than to read them
     try:

@@ -124,12 +124,8 @@ class LineServer:
     async def start(self, address: str) -> str:
         """Begin to listen, and return the address for clients; port 0 becomes a free one.
 
-        Raises
-        ------
-        InvalidValueError
-            If it is no address, or without tokens an address that other machines can reach.
-        PlbError
-            If the address is in use, or the system refuses it.
+        Raise `InvalidValueError` if it is no address, or without tokens an address that other machines can reach;
+        `PlbError` if the address is in use, or the system refuses it.
         """
         try:
             if address.startswith(UNIX):

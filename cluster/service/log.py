@@ -152,12 +152,8 @@ class Log:
     ) -> None:
         """Write entries, reasons of refusals by sequence number, and states by cluster, all or none, to the disk.
 
-        Each entry comes with its event as `packed` has returned it.
-
-        Raises
-        ------
-        LogError
-            If they could not be written; the log is as before then.
+        Each entry comes with its event as `packed` has returned it. Raise `LogError` if they could not be written;
+        the log is as before then.
         """
         states = [(cluster, state.sequence, state.engine, state.state) for cluster, state in saved.items()]
         reasons = [(reason, sequence) for sequence, reason in refusals.items()]

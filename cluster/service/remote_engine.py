@@ -47,14 +47,8 @@ class RemoteEngine:
     """A cluster of its own at a service, under the calls that runs make of an engine.
 
     Events wait until an answer is needed, and are then sent in one line; so an event that the service refuses raises
-    `RemoteError` at a later call.
-
-    Parameters
-    ----------
-    address
-        ``tcp://HOST:PORT`` or ``unix:///PATH``, as `plb serve --lines` has it.
-    config, seed, history
-        As of `PlacementAndLoadBalancing`.
+    `RemoteError` at a later call. `address`: ``tcp://HOST:PORT`` or ``unix:///PATH``, as `plb serve --lines` has it;
+    `config`, `seed`, `history`: as of `PlacementAndLoadBalancing`.
     """
 
     def __init__(self, address: str, config: PlbConfig, *, seed: int = 0, history: DemandHistory | None = None) -> None:

@@ -57,11 +57,7 @@ def replay(log: Log, cluster: str) -> LogReplay:
 
     Plans that were stopped, or ended by a time limit, are not made again. Plans after one with a time limit are not
     compared, as it is not known how far the search had come. Refusals of the last second may not be in the log yet.
-
-    Raises
-    ------
-    LogError
-        If the log cannot be read, or does not begin with the cluster.
+    Raise `LogError` if the log cannot be read, or does not begin with the cluster.
     """
     result = LogReplay(cluster)
     events = (entry.event for entry in log.entries(cluster))

@@ -100,14 +100,8 @@ Search: TypeAlias = Callable[[events.Engine, PlanRecord], None]
 class ClusterReplica:
     """One copy of a cluster.
 
-    Parameters
-    ----------
-    first
-        The first event of the cluster.
-    search
-        What makes plans; None: plans come from the log.
-    saved
-        The state from which it goes on; None: it is new.
+    `first`: the first event of the cluster; `search`: what makes plans, or None: they come from the log; `saved`: the
+    state from which it goes on, or None: it is new.
     """
 
     def __init__(self, first: events.MakeCluster, search: Search | None = None, saved: Saved | None = None) -> None:
@@ -132,10 +126,7 @@ class ClusterReplica:
     def apply(self, entry: LogEntry) -> None:
         """Apply an entry of the log.
 
-        Raises
-        ------
-        PlbError
-            If the event does not fit the cluster, which is then as before.
+        Raise `PlbError` if the event does not fit the cluster, which is then as before.
         """
         event, state = entry.event, self.state
         if event.now is not None and event.now < state.now:

@@ -299,12 +299,7 @@ OPERATIONS = (
 def application(service: PlacementService, access: Access | None = None, *, most_bytes: int = MOST_BYTES) -> Starlette:
     """Return the application of a service that has started.
 
-    Parameters
-    ----------
-    access
-        The tokens; None: every request has all rights.
-    most_bytes
-        Most bytes of a body.
+    `access`: the tokens, or None: every request has all rights; `most_bytes`: most bytes of a body.
     """
     access = access or Access()
     figures = Metrics(service)

@@ -29,12 +29,8 @@ PROPOSALS_OF_AN_EVENT = 50
 class SearchThread:
     """Applies the entries of a cluster to a replica in their order, and searches the plans that they ask for.
 
-    Parameters
-    ----------
-    replica
-        The replica; only this thread uses it.
-    found
-        Called on this thread with each plan that it has made, and with each state to write to the log.
+    `replica`: the replica; only this thread uses it; `found`: called on this thread with each plan that it has made,
+    and with each state to write to the log.
     """
 
     def __init__(self, replica: ClusterReplica, found: Callable[[PlanMade | Saved], None]) -> None:

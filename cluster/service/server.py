@@ -158,21 +158,9 @@ def serve(
 ) -> None:
     """Serve the clusters of a directory until SIGINT or SIGTERM.
 
-    Parameters
-    ----------
-    tokens
-        File of tokens; None: all that can connect have all rights.
-    say
-        Called with each address when it is served.
-    beside
-        Runs while the service does; None: nothing.
-    lines
-        Address of the line protocol; None: none.
-
-    Raises
-    ------
-    PlbError
-        If the directory is served already or cannot be written, or the address cannot be used.
+    `tokens`: file of tokens, or None: all that can connect have all rights; `say`: called with each address when it is
+    served; `beside`: runs while the service does; `lines`: address of the line protocol.
+    Raise `PlbError` if the directory is served already or cannot be written, or the address cannot be used.
     """
     transport.check(tokens is not None)
     anyone = "loopback" if transport.client_ca is None else "certificate"

@@ -75,10 +75,7 @@ class LiveCluster:
     async def finished(self, plan_id: str) -> PlanRecord:
         """Wait until the search of a plan has ended, and return the plan.
 
-        Raises
-        ------
-        UnknownNameError
-            If the plan is not known, or the cluster is removed.
+        Raise `UnknownNameError` if the plan is not known, or the cluster is removed.
         """
         while self.reader.plan(plan_id).is_searching:
             if self.is_removed:
@@ -186,12 +183,8 @@ class PlacementService:
     async def submit(self, cluster: str, event: events.LoggedEvent, actor: str) -> Receipt:
         """Log an event of a cluster and apply it.
 
-        Raises
-        ------
-        PlbError
-            If the cluster is not known, or a new one exists already. Events that the cluster refuses have a receipt.
-        LogError
-            If the log cannot be written; nothing has changed then.
+        Raise `PlbError` if the cluster is not known, or a new one exists already; `LogError` if the log cannot be
+        written, and nothing has changed then. Events that the cluster refuses have a receipt.
         """
         (receipt,) = await self.submit_all(cluster, [event], actor)
         return receipt
@@ -215,10 +208,7 @@ class PlacementService:
     async def latest(self, cluster: str, before: int | None = None) -> list[EntryInBrief]:
         """Return the latest entries of a cluster in brief, those below the sequence number `before`, the latest first.
 
-        Raises
-        ------
-        LogError
-            If the log cannot be read.
+        Raise `LogError` if the log cannot be read.
         """
         lines = await asyncio.get_running_loop().run_in_executor(None, self._log.latest, cluster, before)
         for line in lines:

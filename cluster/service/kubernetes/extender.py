@@ -60,10 +60,8 @@ class HostPriority(Struct, rename="pascal"):
 def scores_for(live: LiveCluster, pod: Pod) -> NodeScores:
     """Return the scores of all nodes for a pod.
 
-    Raises
-    ------
-    PlbError
-        If a quantity of the pod is invalid, or the cluster knows neither its workload nor `ANY_WORKLOAD`.
+    Raise `PlbError` if a quantity of the pod is invalid, or the cluster knows neither its workload nor
+    `ANY_WORKLOAD`.
     """
     engine, now, item = live.reader.engine, live.reader.state.now, f"pod {pod.metadata.key}"
     services = [name for name in (pod.workload, ANY_WORKLOAD) if name in engine.service_names]

@@ -39,10 +39,8 @@ class Feed:
     def run(self, observed: Observed, now: float) -> None:
         """Tell the service what has changed in a cluster read at `now`, in seconds since 1970, and log how much.
 
-        Raises
-        ------
-        PlbError
-            If the service does not answer or refuses the request. The next round finds out what it has got.
+        Raise `PlbError` if the service does not answer or refuses the request. The next round finds out what it has
+        got.
         """
         self._told.clear()
         try:
