@@ -57,8 +57,8 @@ def least_sufficient(start: int, lowest: int, highest: int, first_step: int = 1)
 
 VIOLATIONS_A_DAY = 1.0
 """Violations a day of the whole cluster."""
-LEAST_REPEATS = 3
-"""Least number of repeats by default: the interval of two is too wide."""
+LEAST_REPEATS = 10
+"""Least number of repeats by default: with fewer, the interval is so wide that the answer has many nodes too many."""
 NODES_STEP, DENSITY_STEP = 1.0, 0.05
 LEAST_STEP = 1e-6
 FARTHEST = 4
@@ -88,7 +88,7 @@ class Question:
     searched: Searched
     """The quantity that the search varies."""
     violations: float
-    """Largest number of violations a day of the whole cluster, mean over the repeats."""
+    """Largest number of violations a day of the whole cluster, for the upper end of the 95 % interval of the mean."""
     refused: float
     """Largest share of the tenants that are not placed when they arrive."""
     lowest: float

@@ -53,13 +53,18 @@ class Point:
         """Half the width of the 95 % interval of the mean (Student's t); None for fewer than two runs."""
         return half_width(self.violations)
 
+    @property
+    def high(self) -> float:
+        """Upper end of that interval, which decides; the value itself of a single run, and 0 without a run."""
+        return _upper_end(self.violations) if self.violations else 0.0
+
     def verdict(self, question: Question) -> str:
         """Return whether the value suffices, and if not, the reason."""
         if self.suffices:
             return "yes"
         if self.impossible:
             return "no: impossible"
-        few = question.suffices(self.mean or 0.0, 0.0)
+        few = question.suffices(self.high, 0.0)
         return "no: not placed" if few else "no"
 
     def as_json(self, name: str) -> dict[str, Any]:
@@ -92,8 +97,13 @@ def point_of(question: Question, value: float, outcomes: Sequence[Mapping[str, A
         for name in ("shortages_unresolved", "failovers")
     )
     not_placed, tenants = (float(np.mean([run[name] for run in totals])) for name in ("placement_failures", "tenants"))
-    suffices = question.suffices(float(np.mean(violations)), not_placed / max(tenants, 1.0))
+    suffices = question.suffices(_upper_end(violations), not_placed / max(tenants, 1.0))
     return Point(value, violations, unresolved, failovers, not_placed, tenants, "", suffices)
+
+
+def _upper_end(violations: Sequence[float]) -> float:
+    interval = Interval.of(violations)
+    return interval.mean + (interval.half_width or 0.0)
 
 
 Evaluate = Callable[[Sequence[tuple[str, float]]], Sequence[Point]]
@@ -228,7 +238,7 @@ def table_of_points(question: Question, scenario: Scenario, answers: Mapping[str
     title = f"{scenario.name}: {question.searched} for at most {violations} a day"
     caption = f"{run.days:g} days, seed {run.seed}"
     if run.repeats > 1:
-        caption += f"; means of {run.repeats} repeats with 95 % intervals"
+        caption += f"; means of {run.repeats} repeats with 95 % intervals, of which the upper end decides"
     of_nodes = question.searched is Searched.NODES
     values = ("nodes", "density") if of_nodes else ("density",)
     headings = ("policy", *values, "violations a day", "unresolved", "failovers a day", "not placed")
@@ -297,7 +307,7 @@ def _fails(question: Question, point: Point) -> str:
     does_not = "does not" if question.searched is Searched.DENSITY or point.value == 1 else "do not"
     if point.impossible:
         return f"{does_not}: they cannot hold the tenants, or there are too few tenants"
-    if question.suffices(point.mean or 0.0, 0.0):
+    if question.suffices(point.high, 0.0):
         return f"{does_not}: {point.not_placed:g} of {point.tenants:g} tenants are not placed"
     return f"{does_not}, with {violations_of(point)}"
 
@@ -319,17 +329,15 @@ def _change_in_words(question: Question, value: float) -> str:
 
 def _doubts(question: Question, answer: Answer, point: Point) -> list[str]:
     """Return the reasons why an answer is uncertain."""
-    doubts = []
-    failing = answer.failing(question)
-    reaches = (point.mean or 0.0) + (point.half_width or 0.0) > question.violations
-    below = failing is not None and failing.mean is not None and failing.mean > question.violations
-    if failing is not None and below:
-        reaches |= (failing.mean or 0.0) - (failing.half_width or 0.0) <= question.violations
     if point.half_width is None:
-        doubts.append("A single repeat has no interval.")
-    elif reaches:
-        doubts.append(f"An interval contains the limit, {question.violations:g}: use more --repeats.")
-    return doubts
+        return ["A single repeat has no interval."]
+    failing = answer.failing(question)
+    if failing is None or failing.mean is None or failing.half_width is None:
+        return []
+    if failing.mean - failing.half_width > question.violations or question.suffices(failing.high, 0.0):
+        return []
+    at = f"With {_value(question, failing.value)} the interval contains the limit, {question.violations:g}"
+    return [f"{at}: more --repeats can show that it suffices, too."]
 
 
 def _value(question: Question, value: float) -> str:

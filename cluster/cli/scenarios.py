@@ -272,7 +272,8 @@ def capacity_command(
     # long because of the options, each with its help
     scenario: ScenarioFile,
     violations: Annotated[
-        float | None, Option(help="Largest number of violations a day of the cluster. Default: 1.")
+        float | None,
+        Option(help="Violations a day of the cluster that the mean's 95 % interval may reach. Default: 1."),
     ] = None,
     nodes: Annotated[
         bool,
@@ -293,7 +294,7 @@ def capacity_command(
         list[str] | None, Option(help="Policy. Can be repeated; each has an answer. Default: as in the scenario.")
     ] = None,
     repeats: Annotated[
-        int | None, Option(min=1, help="Runs of each policy at each value. Default: as in the scenario, at least 3.")
+        int | None, Option(min=1, help="Runs of each policy at each value. Default: as in the scenario, at least 10.")
     ] = None,
     each_repeat: Annotated[
         bool, Option("--each-repeat", help="Search each repeat by itself, too: the difference of policies, paired.")

@@ -56,10 +56,19 @@ def test_point_is_mean_and_interval_over_repeats(violations, unresolved):
     found = point_of(question_of(), 40.0, [totals(*pair) for pair in zip(violations, unresolved, strict=False)])
     a_day = [sum(pair) / 2 for pair in zip(violations, unresolved, strict=False)]
     assert found.mean == pytest.approx(np.mean(a_day))
-    assert found.suffices == (np.mean(a_day) <= 1.0)
+    low, high = np.mean(a_day), np.mean(a_day)
     if np.std(a_day) > 0:
         low, high = stats.t.interval(0.95, len(a_day) - 1, loc=np.mean(a_day), scale=stats.sem(a_day))
-        assert found.half_width == pytest.approx((high - low) / 2)
+    assert found.half_width == pytest.approx((high - low) / 2)
+    assert found.high == pytest.approx(high)
+
+
+@pytest.mark.parametrize(
+    ("violations", "suffices"), [((2, 2), True), ((0, 4), False), ((2,), True), ((3,), False), ((0, 1, 0, 1), True)]
+)
+def test_value_suffices_if_its_interval_ends_within_the_limit(violations, suffices):
+    """The limit is 1 a day, which are 2 in two days. A mean of 1 is not enough; a single repeat has no interval."""
+    assert point_of(question_of(), 40.0, [totals(count) for count in violations]).suffices == suffices
 
 
 def test_cluster_that_refuses_tenants_does_not_suffice():
@@ -119,8 +128,12 @@ def test_sentence_states_an_uncertain_answer():
     assert sentence(question, clear).endswith("10 nodes can be removed.")
     single = answer(question, ["any"], lambda pairs: [point_of(question, pairs[0][1], [totals(0)])])["any"]
     assert "A single repeat has no interval." in sentence(question, single)
-    noisy = answer(question, ["any"], lambda pairs: [point_of(question, pairs[0][1], [totals(0), totals(4)])])["any"]
-    assert "use more --repeats" in sentence(question, noisy)
+    noisy = answer(
+        question,
+        ["any"],
+        lambda pairs: [point_of(question, pairs[0][1], [totals(0), totals(0 if pairs[0][1] >= 30 else 4)])],
+    )["any"]
+    assert "With 29 nodes the interval contains the limit, 1: more --repeats can show" in sentence(question, noisy)
 
 
 def test_points_of_figures_are_ordered_by_value():
