@@ -95,7 +95,7 @@ def test_policies_have_their_options() -> None:
         if field.alias != "name"
     }
     assert shown == known
-    excerpt = [block.content for block in blocks_of("docs/policies.md") if block.language == "toml"][0]
+    excerpt = next(block.content for block in blocks_of("docs/policies.md") if block.language == "toml")
     config = scenario_from(tomllib.loads(excerpt)).config("careful", (Metric("cpu"),))
     assert extension_policy(config.policy, config.policy_options) == PrvWorstFit(theta=0.001, held_out=5)
 
