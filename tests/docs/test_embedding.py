@@ -33,7 +33,7 @@ def table_of(guide: str) -> dict[str, tuple[str, set[str]]]:
     rows = [
         line.split(" |") for line in guide.split("## The public interface")[1].splitlines() if line.startswith("| `")
     ]
-    calls = [(CALL.search(call), errors) for call, _, _, errors, _ in rows]
+    calls = [(CALL.search(call), errors) for call, _, errors, _ in rows]
     return {call[1]: (call[2] or "", set(ERROR.findall(errors))) for call, errors in calls if call}
 
 
