@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import tomllib
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from cluster.errors import ResultsExistError, ScenarioError, ScenarioProblem
 from cluster.scenario.cluster_sections import Crash, Flapping, NodeGroup, Outage
 from cluster.scenario.scenario import FIXED_METRIC_FIELDS
-from cluster.scenario.scenario_file import SECTIONS, read_scenario, scenario_from
+from cluster.scenario.scenario_file import NAMED_SECTIONS, SECTIONS, read_scenario, scenario_from
 from cluster.scenario.sections import check_directory_name, directory_name
 from cluster.scenario.times import in_words, seconds_of
 from cluster.scenario.workload_sections import Growth
@@ -226,15 +227,26 @@ def test_errors_can_be_copied(error):
         assert str(again) == str(error)
 
 
-PARTS = [*SECTIONS.values(), NodeGroup, Crash, Outage, Flapping, Growth]
+PARTS = [*SECTIONS.values(), *NAMED_SECTIONS.values(), NodeGroup, Crash, Outage, Flapping, Growth]
+PAGE = (Path(__file__).parents[3] / "docs" / "scenarios.md").read_text()
+FILE_OF_PAGE = PAGE.partition("```toml\n")[2].partition("```")[0]
 
 
 @pytest.mark.parametrize("kind", PARTS, ids=lambda kind: kind.__name__)
-def test_page_names_every_key(kind: type) -> None:
-    page = (Path(__file__).parents[3] / "docs" / "scenarios.md").read_text()
+def test_file_of_the_page_has_every_key(kind: type) -> None:
     names = [field.name for field in attrs.fields(kind)]
-    written = [{f"`{name}`", f" {name}`", f" {name} ="} for name in names]
-    assert not [name for name, ways in zip(names, written, strict=True) if not any(way in page for way in ways)]
+    written = re.findall(r"(?<![\w.])(\w+) =", FILE_OF_PAGE)
+    assert set(names) - set(written) == set()
+
+
+def test_file_of_the_page_has_the_defaults() -> None:
+    assert scenario_from(tomllib.loads(FILE_OF_PAGE)) == scenario_from({"name": "scenario"})
+
+
+def test_sections_that_the_file_of_the_page_leaves_out_are_valid() -> None:
+    sections = re.sub(r"^# (?=\[|\w+ = )", "", FILE_OF_PAGE.partition("# [engine]")[2], flags=re.MULTILINE)
+    scenario = scenario_from(tomllib.loads(f"[engine]{sections}"))
+    assert (*scenario.applications, *scenario.scaling) == ("web", "web")
 
 
 TERM = '''
