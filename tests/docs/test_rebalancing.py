@@ -26,7 +26,9 @@ ARMS = (
     "Service Fabric's balancing",
     "next day known",
 )
-"""The columns of the table."""
+"""The rows of the table of ratios, without the first."""
+SHOWN = (ARMS[0], ARMS[1], ARMS[6], ARMS[7])
+"""The columns of the table of violations."""
 PERIODS = {"912": "August", "1632": "September"}
 
 
@@ -34,11 +36,10 @@ def test_the_table_has_the_means_of_the_study() -> None:
     rows = []
     for setting in STUDY["settings"]:
         hour, utilisation = re.findall(r"[\d.]+", setting["workload"])
-        cells = [f"{setting['violations'][arm]:.1f}" for arm in ARMS]
+        cells = [f"{setting['violations'][arm]:.1f}" for arm in SHOWN]
         rows.append("| " + " | ".join([f"{PERIODS[hour]}, {utilisation}", *cells]) + " |")
-    moves = [f"{STUDY['means'][arm]['moves']:,.1f}" for arm in ARMS]
-    rows.append("| " + " | ".join(["moves in three weeks, mean", *moves]) + " |")
     assert "\n".join(rows) in PAGE
+    assert f"| {' | '.join(SHOWN)} |\n" in PAGE
 
 
 def test_the_saved_nodes_are_those_of_the_search() -> None:
