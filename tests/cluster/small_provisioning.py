@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from plb.provisioning import Affinity, Instance
-from workloads.provisioning import NodeSpec, build_instance, write_authors, write_contest
+from tests.workloads.provisioning.instance_files import write_authors, write_contest
+from workloads.provisioning import NodeSpec, build_instance
 
 APPLICATIONS = 30
 

@@ -3,8 +3,8 @@
 Begin reading in `workloads.provisioning.user_units`.
 """
 
-from workloads.provisioning.authors import read_authors, write_authors
-from workloads.provisioning.contest import read_contest, write_contest
+from workloads.provisioning.authors import read_authors
+from workloads.provisioning.contest import read_contest
 from workloads.provisioning.plans import read_contest_placement, read_instance, read_plan, write_moves, write_plan
 from workloads.provisioning.user_units import (
     PAPER_NODES,
@@ -13,9 +13,7 @@ from workloads.provisioning.user_units import (
     affinity_graph,
     build_instance,
     larger_instance,
-    peaks_only,
     with_graph,
-    without_self_limits,
 )
 
 __all__ = [
@@ -25,16 +23,12 @@ __all__ = [
     "affinity_graph",
     "build_instance",
     "larger_instance",
-    "peaks_only",
     "read_authors",
     "read_contest",
     "read_contest_placement",
     "read_instance",
     "read_plan",
     "with_graph",
-    "without_self_limits",
-    "write_authors",
-    "write_contest",
     "write_moves",
     "write_plan",
 ]

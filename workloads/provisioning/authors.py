@@ -14,7 +14,7 @@ Files may be compressed (.gz, .xz, .bz2; .zst for reading only).
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -27,10 +27,9 @@ from plb.errors import InvalidValueError
 from plb.provisioning import Affinity, Instance
 from plb.provisioning.instance import ANY_NUMBER
 from workloads.column_checks import ROWS_LISTED, Checker
-from workloads.provisioning.user_units import MOST_DEMAND, PAPER_NODES, NodeSpec, build_instance, user_demand
+from workloads.provisioning.user_units import MOST_DEMAND, PAPER_NODES, NodeSpec, build_instance
 from workloads.readers.external_sort import ROW
 from workloads.readers.files import PACKED_TABLES, STREAMED, UNPACKED, TextTable
-from workloads.writing import in_one_piece
 
 MOST_COMPARED = 20_000
 """Largest number of names in which the nearest to another is searched."""
@@ -242,47 +241,3 @@ def _limits(check: Checker, frame: pl.DataFrame, listed: Int) -> Affinity:
             check.add(problem, "one that a row has", row + 2, "inter_aff")
         parsed = end
     return Affinity(np.repeat(np.arange(len(names), dtype=np.int32), listed), target, most)
-
-
-def write_authors(path: str | Path, instance: Instance) -> None:
-    """Write an instance of cores and memory; the names of its resources and its nodes are not part of the format.
-
-    Raises
-    ------
-    InvalidValueError
-        It has other than two resources, the name of an application cannot be written, or the file name ends in .zst.
-    """
-    path = Path(path)
-    item = f"instance {instance.name}"
-    if len(instance.resources) != len(RESOURCES):
-        raise InvalidValueError(item, "resources", instance.resources, "two, cores and memory")
-    unfit = [name for name in instance.applications if not _writable(name)]
-    if unfit:
-        raise InvalidValueError(item, "application", unfit[0], "a name without blanks, commas, quotes or brackets")
-    with in_one_piece(path) as partial, writer_of(path)(partial, "wt", encoding="utf-8") as file:
-        file.write("\t".join(COLUMNS) + "\n")
-        file.writelines("\t".join(row) + "\n" for row in _rows(instance))
-
-
-def _writable(name: str) -> bool:
-    """Return whether the format can hold the name of an application."""
-    return not set(name) & set(",'\"()[]") and len(name.split()) == 1 and name == name.strip()
-
-
-def _rows(instance: Instance) -> Iterator[tuple[str, ...]]:
-    """Yield the fields of the row of each application."""
-    names, limits, demand = instance.applications, instance.affinity, user_demand(instance)
-    order = np.argsort(limits.source, kind="stable")
-    start = np.searchsorted(limits.source[order], np.arange(len(names) + 1))
-    for application, name in enumerate(names):
-        arcs = order[start[application] : start[application + 1]]
-        targets = zip(limits.target[arcs].tolist(), limits.most[arcs].tolist(), strict=True)
-        pairs = [f"({names[target]}, {most})" for target, most in targets]
-        curves = (_cell(demand[application, resource].tolist()) for resource in range(len(RESOURCES)))
-        yield name, str(instance.replicas[application]), *curves, str(len(pairs)), f"[{', '.join(pairs)}]"
-
-
-def _cell(curve: list[float]) -> str:
-    """Return demand at all time points as a field: a number, or a list of several."""
-    numbers = [repr(value).removesuffix(".0") for value in curve]
-    return numbers[0] if len(numbers) == 1 else f"[{', '.join(numbers)}]"

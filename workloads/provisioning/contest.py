@@ -11,7 +11,7 @@ A directory holds four files, plain or compressed, without headers:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +24,7 @@ from plb.provisioning.instance import ANY_NUMBER
 from plb.validation import check_names
 from workloads.column_checks import Checker
 from workloads.provisioning.authors import MOST_REPLICAS, read_table, unknown_names
-from workloads.provisioning.user_units import MOST_DEMAND, NodeSpec, build_instance, user_demand, user_nodes
+from workloads.provisioning.user_units import MOST_DEMAND, NodeSpec, build_instance
 from workloads.readers.alibaba import (
     APPS,
     APPS_FILE,
@@ -38,7 +38,6 @@ from workloads.readers.alibaba import (
     one_file,
 )
 from workloads.readers.files import TextTable
-from workloads.writing import in_one_piece
 
 CONSTANT = ("disk", "P", "M", "PM")
 """The resources whose demand is constant."""
@@ -47,9 +46,6 @@ RESOURCES = (*CURVES, *CONSTANT)
 MACHINES_FILE, INTERFERENCE_FILE = "*machine_resources*.csv", "*app_interference*.csv"
 MACHINES = TextTable(columns={"machine": pl.String} | dict.fromkeys(RESOURCES, pl.Float64))
 INTERFERENCE = TextTable(columns={"app": pl.String, "other": pl.String, "limit": pl.Int64})
-
-Rows = Iterator[Sequence[str]]
-"""The fields of each row of a file."""
 
 
 def read_contest(
@@ -194,97 +190,3 @@ def _read_limits(directory: Path, applications: Sequence[str], present: Bool, *,
     kept = present[source] & present[target] & (~itself | self_limits)
     index = np.cumsum(present) - 1
     return Affinity(*(column[kept].astype(np.int32) for column in (index[source], index[target], most)))
-
-
-def write_contest(directory: str | Path, instance: Instance) -> None:
-    """Write the four files, so that `read_contest` gives the same instance again.
-
-    No instance has a machine. Resources that the instance does not have are written as 0. Names of node types are not
-    part of the format; the reader names them by what they have, and puts the larger in front.
-
-    Parameters
-    ----------
-    directory
-        The directory; created if it is missing.
-    instance
-        With 98 time points, resources of the contest, those but CPU and memory constant, and counted nodes.
-
-    Raises
-    ------
-    InvalidValueError
-        The instance cannot be written in this format.
-    """
-    _check_writable(instance)
-    directory = Path(directory)
-    demand = dict(zip(instance.resources, np.moveaxis(user_demand(instance), 1, 0), strict=True))
-    files = {
-        "app_resources": _app_rows(instance, demand),
-        "instance_deploy": _instance_rows(instance),
-        "machine_resources": _machine_rows(instance),
-        "app_interference": _limit_rows(instance),
-    }
-    for name, rows in files.items():
-        with in_one_piece(directory / f"{name}.csv") as partial, partial.open("w", encoding="utf-8") as file:
-            file.writelines(",".join(row) + "\n" for row in rows)
-
-
-def _check_writable(instance: Instance) -> None:
-    """Raise an error for properties that the format does not have."""
-    item = f"instance {instance.name}"
-    check_resources(instance.resources)
-    if instance.time_points != POINTS:
-        raise InvalidValueError(item, "time points", instance.time_points, f"{POINTS}, as the contest has")
-    for index, resource in enumerate(instance.resources):
-        if resource in CONSTANT and (instance.demand[:, index] != instance.demand[:, index, :1]).any():
-            raise InvalidValueError(item, "demand", f"{resource} that varies", "constant demand, as the contest has")
-    for node in instance.nodes:
-        if node.count is None:
-            raise InvalidValueError(f"node type {node.name}", "count", None, "how many there are, as the contest has")
-    for name in instance.applications:
-        if not name or set(name) & set(',"\n\r'):
-            raise InvalidValueError(item, "application", name, "a name, without commas, quotes and line ends")
-
-
-def _text(value: float) -> str:
-    """Return a number as a text from which it can be read exactly."""
-    return repr(float(value))
-
-
-def _app_rows(instance: Instance, demand: dict[str, Float]) -> Rows:
-    """Yield the rows of the applications; `demand` has the demand, (L, POINTS), by resource."""
-    for application, name in enumerate(instance.applications):
-        curves = ("|".join(map(_text, _curve(demand, resource, application))) for resource in CURVES)
-        yield name, *curves, *(_text(_curve(demand, resource, application)[0]) for resource in CONSTANT)
-
-
-def _curve(demand: dict[str, Float], resource: str, application: int) -> list[float]:
-    """Return the demand of an application for a resource over time; 0 if the instance does not have the resource."""
-    return demand[resource][application].tolist() if resource in demand else [0.0] * POINTS
-
-
-def _instance_rows(instance: Instance) -> Rows:
-    """Yield the rows of the replicas of all applications."""
-    replica = 0
-    for name, replicas in zip(instance.applications, instance.replicas.tolist(), strict=True):
-        for _ in range(replicas):
-            replica += 1
-            yield f"inst_{replica}", name, ""
-
-
-def _machine_rows(instance: Instance) -> Rows:
-    """Yield the rows of the nodes."""
-    machine = 0
-    for node in user_nodes(instance):
-        capacity = dict(zip(instance.resources, node.capacity, strict=True))
-        for _ in range(node.count or 0):
-            machine += 1
-            yield f"machine_{machine}", *(_text(capacity.get(resource, 0.0)) for resource in RESOURCES)
-
-
-def _limit_rows(instance: Instance) -> Rows:
-    """Yield the rows of the limits between applications."""
-    limits = instance.affinity
-    for source, target, most in zip(limits.source.tolist(), limits.target.tolist(), limits.most.tolist(), strict=True):
-        # the contest counts the other replicas, so a single replica is always allowed
-        limit = most - 1 if source == target else most
-        yield instance.applications[source], instance.applications[target], str(limit)

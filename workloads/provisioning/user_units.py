@@ -282,30 +282,6 @@ def user_nodes(instance: Instance) -> tuple[NodeSpec, ...]:
     )
 
 
-def peaks_only(instance: Instance) -> Instance:
-    """Return an instance with constant demand: the highest of each curve, rounded up to whole user units.
-
-    This is how [3] section 5.1 makes instances without temporal changes.
-    """
-    peaks = np.ceil(user_demand(instance).max(axis=2, keepdims=True))
-    return build_instance(
-        name=instance.name,
-        resources=instance.resources,
-        applications=instance.applications,
-        replicas=instance.replicas,
-        demand=peaks,
-        affinity=instance.affinity,
-        nodes=user_nodes(instance),
-    )
-
-
-def without_self_limits(instance: Instance) -> Instance:
-    """Return an instance without limits of applications for themselves, as in the data sets of [3]."""
-    limits = instance.affinity
-    kept = limits.source != limits.target
-    return attrs.evolve(instance, affinity=Affinity(limits.source[kept], limits.target[kept], limits.most[kept]))
-
-
 def with_graph(instance: Instance, kind: GraphKind | str, density: float, seed: int) -> Instance:
     """Return an instance of the same applications with another graph, see `affinity_graph`."""
     return attrs.evolve(

@@ -16,7 +16,8 @@ from plb.provisioning import ProvisioningPlan, algorithm_names, lower_bound, mov
 from tests import command_line
 from tests.cluster import small_provisioning
 from tests.cluster.small_provisioning import write_base, write_curves
-from workloads.provisioning import read_instance, read_plan, write_authors, write_plan
+from tests.workloads.provisioning.instance_files import write_authors
+from workloads.provisioning import read_instance, read_plan, write_plan
 from workloads.provisioning.plans import parse_nodes
 
 KEYS = ["algorithm", "nodes", "lower_bound", "deviation_percent", "seconds", "valid"]

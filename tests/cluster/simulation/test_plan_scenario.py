@@ -25,7 +25,8 @@ from plb import ConflictError, PlbError
 from plb.provisioning import Affinity, ProvisioningPlan, provision
 from tests.cluster.small_provisioning import write_base, write_curves
 from tests.command_line import plb
-from workloads.provisioning import NodeSpec, build_instance, read_instance, read_plan, write_authors
+from tests.workloads.provisioning.instance_files import write_authors
+from workloads.provisioning import NodeSpec, build_instance, read_instance, read_plan
 from workloads.provisioning.user_units import user_demand
 
 KINDS = "--node", "big=128,256x2", "--node", "small=64,128"

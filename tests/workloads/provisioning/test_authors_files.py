@@ -6,15 +6,15 @@ import gzip
 import tempfile
 from pathlib import Path
 
-import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plb.errors import ConflictError, InvalidValueError
 from plb.provisioning import Instance
+from tests.workloads.provisioning.instance_files import write_authors
 from tests.workloads.provisioning.instances import NODES, assert_same, instances, limits_of, places_of, problems_of
-from workloads.provisioning import NodeSpec, read_authors, write_authors
+from workloads.provisioning import NodeSpec, read_authors
 
 HEADER = "app_id\tnb_instances\tcore\tmemory\tinter_degree\tinter_aff"
 ROWS = ("a\t2\t1\t8\t1\t[(b, 2)]", "b\t1\t0.5\t4\t0\t[]", "c\t3\t1\t2\t2\t[(a,0), (c, 1)]")
@@ -136,13 +136,3 @@ def test_nodes_are_checked(tmp_path: Path) -> None:
         read_authors(path, nodes=(NodeSpec("n", (64.0,)),))
     with pytest.raises(InvalidValueError, match=r"node type n: capacity\[memory\]"):
         read_authors(path, nodes=(NodeSpec("n", (64.0, float("nan"))),))
-
-
-def test_unsupported_instances_are_not_written(tmp_path: Path) -> None:
-    """Neither names with blanks nor compressions that are only read."""
-    instance = read_authors(write(tmp_path / "x.csv"))
-    with pytest.raises(InvalidValueError, match="application = 'b b'"):
-        write_authors(tmp_path / "y.csv", attrs.evolve(instance, applications=("a", "b b", "c")))
-    with pytest.raises(InvalidValueError, match=r"file small\.csv\.zst: ending = '\.zst'.*\.xz"):
-        write_authors(tmp_path / "small.csv.zst", instance)
-    assert [path.name for path in tmp_path.iterdir()] == ["x.csv"]

@@ -6,24 +6,20 @@ import lzma
 import tempfile
 from pathlib import Path
 
-import attrs
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
 from plb.errors import InvalidValueError
 from plb.provisioning import Instance
+from tests.workloads.provisioning.instance_files import write_authors, write_contest
 from tests.workloads.provisioning.instances import assert_same, instances, limits_of, places_of, problems_of
 from workloads.provisioning import (
     NodeSpec,
-    peaks_only,
     read_authors,
     read_contest,
     read_contest_placement,
     read_instance,
-    without_self_limits,
-    write_authors,
-    write_contest,
 )
 
 POINTS = 98
@@ -144,22 +140,6 @@ def test_constant_resources_are_written_too(tmp_path: Path) -> None:
     assert_same(read_contest(tmp_path / "again", resources=names), instance)
 
 
-def test_unsupported_instances_are_not_written(tmp_path: Path) -> None:
-    """Other numbers of time points, nodes without count, varying disk, and names with commas are errors."""
-    instance = read_contest(write(tmp_path), resources=("cpu", "disk"))
-    varying = instance.demand.copy()
-    varying[0, 1, 3] = 0
-    for wrong, message in (
-        (peaks_only(instance), "time points = 1"),
-        (attrs.evolve(instance, nodes=(attrs.evolve(instance.nodes[0], count=None),)), "node type 92x2457: count"),
-        (attrs.evolve(instance, demand=varying), "disk that varies"),
-        (attrs.evolve(instance, applications=("a", "b,c")), "application = 'b,c'"),
-        (attrs.evolve(instance, resources=("cpu", "gpu")), "resources"),
-    ):
-        with pytest.raises(InvalidValueError, match=message):
-            write_contest(tmp_path / "new", wrong)
-
-
 @pytest.mark.parametrize(
     ("table", "row", "place", "value", "column"),
     [
@@ -208,23 +188,3 @@ def test_missing_empty_and_damaged_files_are_refused(tmp_path: Path, name: str) 
     assert f"*{name.removesuffix('.csv')}*.csv" in problems_of(read_contest, tmp_path)[0].expected
     path.with_suffix(".csv.xz").write_bytes(lzma.compress(whole)[:-9])
     assert "damaged" in problems_of(read_contest, tmp_path)[0].found
-
-
-@settings(max_examples=40, deadline=None)
-@given(instances())
-def test_peaks_are_rounded_up_to_whole_units(instance: Instance) -> None:
-    peaks = peaks_only(instance)
-    assert peaks.units == (1.0, 1.0)
-    parts = [round(1 / unit) for unit in instance.units]
-    for application, row in enumerate(instance.demand.tolist()):
-        for resource, curve in enumerate(row):
-            assert peaks.demand[application, resource].tolist() == [-(-max(curve) // parts[resource])]
-    assert_same(attrs.evolve(peaks, demand=instance.demand, units=instance.units, nodes=instance.nodes), instance)
-
-
-@settings(max_examples=40, deadline=None)
-@given(instances())
-def test_self_limits_can_be_omitted(instance: Instance) -> None:
-    limits = limits_of(instance.affinity, instance.applications)
-    result = limits_of(without_self_limits(instance).affinity, instance.applications)
-    assert result == [limit for limit in limits if limit[0] != limit[1]]

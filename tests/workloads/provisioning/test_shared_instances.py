@@ -11,8 +11,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from tests.workloads.provisioning.instance_files import peaks_only
 from tests.workloads.provisioning.instances import limits_of, shared
-from workloads.provisioning import PAPER_NODES, peaks_only, read_authors, read_contest, read_contest_placement
+from workloads.provisioning import PAPER_NODES, read_authors, read_contest, read_contest_placement
 
 POINTS = 98
 
