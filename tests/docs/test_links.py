@@ -56,3 +56,10 @@ def test_every_page_is_linked_from_the_readme() -> None:
         found |= linked
         left += linked
     assert sorted(set(pages()) - found) == ["docs/changelog.md", "docs/contributing.md", "docs/index.md"]
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if page.startswith("docs/reference/")])
+def test_a_generated_reference_says_where_else_its_facts_are(page: str) -> None:
+    """A reader of the repository sees the directive only."""
+    text = (ROOT / page).read_text()
+    assert "```{" not in text or "In the repository" in text
