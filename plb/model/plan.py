@@ -238,7 +238,7 @@ class Plan(Described):
         Raises
         ------
         UnknownNameError
-            The engine did not have the partition when it made the plan.
+            The engine did not have the partition when it made the plan, or the plan is from JSON, without `outcomes`.
         """
         sentences = [f"{move}: {move.reason}." for move in self.moves if move.partition == partition]
         refusals = (*self.unplaced, *self.undrained)
@@ -255,7 +255,8 @@ class Plan(Described):
             if partition in outcome.partitions:
                 return outcome
         names = [name for outcome in self.outcomes for name in outcome.partitions]
-        raise UnknownNameError("partition", partition, names, context="plan")
+        context = "plan" if self.outcomes else "plan without outcomes, such as one from JSON"
+        raise UnknownNameError("partition", partition, names, context=context)
 
 
 def merged(plans: Sequence[Plan]) -> Plan:

@@ -53,6 +53,17 @@ def test_a_cluster_is_the_same_after_json(cluster: Cluster) -> None:
         assert through_json(description) == description
 
 
+def test_a_plan_from_json_says_that_it_cannot_explain_what_stays() -> None:
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]))
+    engine.update_node(Node("n0"))
+    engine.update_service(Service("s"))
+    engine.update_partition(Partition("p", service="s", replicas=[Replica(Role.PRIMARY, "n0")]))
+    plan = engine.repair()
+    assert plan.explain("p").startswith("The plan leaves p where it is")
+    with pytest.raises(UnknownNameError, match="plan without outcomes, such as one from JSON: unknown partition 'p'"):
+        through_json(plan).explain("p")
+
+
 @examples(40)
 @given(all_clusters(), st.integers(0, 1))
 def test_a_plan_from_json_is_applied_and_reads_the_same(cluster: Cluster, drained: int) -> None:

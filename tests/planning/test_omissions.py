@@ -69,6 +69,22 @@ def test_a_deactivation_that_needs_marks_is_told(intent: str) -> None:
     assert engine.violations() == ()
 
 
+def test_a_primary_without_secondary_is_told_with_and_without_a_mark() -> None:
+    """No swap can move it; draining its node does."""
+    engine = engine_on(Node("n0", deactivation_intent="restart"), Node("n1"))
+    engine.update_service(Service("one", target_replicas=1))
+    for mark in ("none", "swap_out"):
+        marked = [Replica(Role.PRIMARY, "n0", upgrade=mark)]
+        engine.update_partition(Partition("one/0", service="one", replicas=marked))
+        assert not engine.refresh(0.0).moves
+        (violation,) = engine.violations()
+        assert violation == WithoutMark("one/0", "n0", "restart", is_alone=True)
+        assert str(violation).endswith("it has no secondary, so no plan moves it unless the node is drained")
+    engine.update_partition(Partition("one/0", service="one", replicas=[Replica(Role.PRIMARY, "n0")]))
+    engine.drain_node("n0")
+    assert [move.target for move in engine.repair().moves] == ["n1"]
+
+
 def test_a_partition_without_reports_is_told_once_others_have_reported() -> None:
     engine = engine_of(Node("n0"), Node("n1"), Node("n2"))
     engine.update_service(Service("web", stateful=False))

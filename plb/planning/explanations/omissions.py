@@ -42,7 +42,7 @@ class OnDownNode(Omission):
 
 @attrs.frozen
 class WithoutMark(Omission):
-    """A primary on a node that is paused or restarted, which no plan moves, as its partition has no upgrade mark."""
+    """A primary on a node that is paused or restarted, which no plan moves: it has no upgrade mark, or no secondary."""
 
     rule: ClassVar[str] = "node"
 
@@ -50,9 +50,13 @@ class WithoutMark(Omission):
     node: str
     intent: str
     """The intent of the deactivation: `pause` or `restart`."""
+    is_alone: bool = False
+    """Whether it is the only replica of its partition, so that no mark moves it either."""
 
     def __str__(self) -> str:
         who = f"primary of {self.partition} is on node {self.node}, which is deactivated ({self.intent})"
+        if self.is_alone:
+            return f"{who}: it has no secondary, so no plan moves it unless the node is drained"
         return f"{who}: no plan moves it without the mark swap_out"
 
 
@@ -79,10 +83,12 @@ def omissions_of(named: NamedSolution) -> Iterator[Omission]:
         yield OnDownNode(state.row_partition[row], named.role_of(row), named.node_of(row))
     waits = (DeactivationIntent.PAUSE, DeactivationIntent.RESTART)
     is_paused = np.array([*(each.up and each.deactivation_intent in waits for each in state.nodes), False])
-    unmarked = stands & is_paused[node] & (named.problem.role == PRIMARY) & ~table.upgrading
-    for row in np.flatnonzero(unmarked).tolist():
-        described = state.nodes[int(node[row])]
-        yield WithoutMark(state.row_partition[row], described.name, described.deactivation_intent.value)
+    stays = stands & is_paused[node] & (named.problem.role == PRIMARY) & (~table.upgrading | table.swaps_out)
+    for row in np.flatnonzero(stays).tolist():
+        name, described = state.row_partition[row], state.nodes[int(node[row])]
+        is_alone = len(state.partition(name).rows) == 1
+        if is_alone or not table.upgrading[row]:
+            yield WithoutMark(name, described.name, described.deactivation_intent.value, is_alone)
     yield from map(Unreported, unreported_partitions(state))
 
 
