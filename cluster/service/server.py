@@ -10,6 +10,7 @@ import signal
 import socket
 import ssl
 import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
@@ -25,6 +26,7 @@ from cluster.service.lines import LineServer
 from cluster.service.log import Log
 from cluster.service.rest import application, end_streams
 from cluster.service.service import PlacementService
+from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.errors import ConflictError, PlbError
 
 MOST_CONNECTIONS = 1000
@@ -107,6 +109,16 @@ def spare_long_lived_objects() -> None:
 
     gc.callbacks.append(around)
     gc.freeze()
+
+
+def load_kernels() -> None:
+    """Have an engine take a report and be read, so that the first report of a client does not wait for machine code."""
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("load")]))
+    engine.update_node(Node("node"))
+    engine.update_service(Service("service", target_replicas=1))
+    engine.update_partition(Partition("service/0", service="service", replicas=[Replica(Role.PRIMARY, "node")]))
+    engine.report_loads([0], [[1.0]])
+    engine.node_loads()
 
 
 class TimedProtocol(H11Protocol):
@@ -223,6 +235,7 @@ async def _serve(
     service: PlacementService = app.state.service
     await service.start()
     spare_long_lived_objects()
+    threading.Thread(target=load_kernels, name="plb kernels", daemon=True).start()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop)
     task = None if beside is None else asyncio.ensure_future(beside(service))
