@@ -414,13 +414,15 @@ LOGGED = msgspec.msgpack.Decoder(LoggedEvent)
 ENCODER = msgspec.msgpack.Encoder()
 
 
-def decoded(data: bytes, kind: Any, *, packed: bool = False) -> Any:
-    """Return the value of a type from JSON, or with `packed` from MessagePack.
+def decoded(data: bytes | dict[str, Any], kind: Any, *, packed: bool = False) -> Any:
+    """Return the value of a type from JSON, with `packed` from MessagePack, or from its fields.
 
     Raise `PlbError` if the data are damaged, a field is unknown or missing, or a value is out of its range.
     """
     gc.disable()  # to look at new objects again and again would take longer than to read them
     try:
+        if isinstance(data, dict):
+            return msgspec.convert(data, kind)
         return msgspec.msgpack.decode(data, type=kind) if packed else msgspec.json.decode(data, type=kind)
     except msgspec.ValidationError as error:
         if isinstance(error.__cause__, PlbError):

@@ -176,7 +176,7 @@ class Operation:
             if fields.setdefault(name, value) != value:
                 raise ConflictError(f"the path has the {name} {value}, and the body {fields[name]}")
         fields = fields if self.whole is None else {self.whole: fields}
-        return events.decoded(_packed({**fields, **msgspec.structs.asdict(query)}), self.body, packed=True)
+        return events.decoded({**fields, **msgspec.structs.asdict(query)}, self.body)
 
 
 def right_of(event: events.LoggedEvent) -> Right:
@@ -190,14 +190,6 @@ def _query(request: Request, kind: type[msgspec.Struct]) -> Any:
         return msgspec.convert(dict(request.query_params), kind, strict=False)
     except msgspec.ValidationError as error:
         raise events.request_error(error, "parameters") from None
-
-
-def _packed(fields: Mapping[str, Any]) -> bytes:
-    """Return fields in MessagePack; a number that it cannot have raises `RequestError`."""
-    try:
-        return msgspec.msgpack.encode(fields)
-    except (OverflowError, ValueError, TypeError) as error:
-        raise events.RequestError("document", str(error)) from None
 
 
 async def _stream(values: AsyncIterator[Any]) -> AsyncIterator[bytes]:

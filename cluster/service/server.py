@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import os
 import signal
@@ -12,7 +11,8 @@ import ssl
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import nullcontext
 from pathlib import Path
 
 import attrs
@@ -151,15 +151,6 @@ class TimedProtocol(H11Protocol):
             self._end = None
 
 
-class _Server(uvicorn.Server):
-    """A server that leaves signals to its caller."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Capture none."""
-        yield
-
-
 def serve(
     folder: Path,
     transport: Transport,
@@ -180,7 +171,8 @@ def serve(
     with transport.listening() as listening:
         service = PlacementService(Log(folder))
         app = application(service, access)
-        server = _Server(_config(app, transport))
+        server = uvicorn.Server(_config(app, transport))
+        server.capture_signals = nullcontext  # type: ignore[method-assign, assignment]  # `_serve` handles them
         sys.setswitchinterval(SECONDS_OF_A_THREAD)
         url = transport.url(listening)
 
