@@ -15,9 +15,8 @@ import pytest
 
 from plb.errors import ConflictError, InvalidValueError, PlbError, UnknownNameError
 from tests.workloads.test_shared_traces import DATA
-from workloads import from_frame
 from workloads.column_checks import TraceError
-from workloads.readers import Options, TableColumns, convert, table_reader
+from workloads.readers import Options, TableColumns, convert, from_frame, table_reader
 from workloads.readers.tables import TablePreview
 from workloads.trace import TraceSet
 from workloads.trace_files import read_traces
