@@ -88,7 +88,8 @@ def plot_violations(
             name = f"{policy}, all {total:.3g}"
             (lines[name],) = ax.step(times, np.nanmean(counts, axis=0), where="post", linewidth=0.8, **style)
     ax.set_ylabel("violations so far")
-    _finish_counts(ax, lines, days)
+    remarks = ["thick: avoidable, thin: all"] if len(lines) > len(policies) else []
+    _finish_counts(ax, lines, days, [*remarks, *_remarks(lengths)])
 
 
 def violations_of(shortages: pl.DataFrame) -> pl.DataFrame:
@@ -109,7 +110,7 @@ def plot_counts(
     events
         A row an event, with ``policy``, ``repeat`` and ``time_s``.
     """
-    _finish_counts(ax, _draw_counts(ax, events, policies, lengths, days), days)
+    _finish_counts(ax, _draw_counts(ax, events, policies, lengths, days), days, _remarks(lengths))
 
 
 def _draw_counts(
@@ -124,21 +125,24 @@ def _draw_counts(
         if len(counts) > 1:
             low, high = np.nanmin(counts, axis=0), np.nanmax(counts, axis=0)
             ax.fill_between(times, low, high, step="post", color=style["color"], alpha=0.12, linewidth=0)
-    repeats = max(map(len, lengths.values()), default=0)
-    if repeats > 1:
-        remark = f"lines: means of {repeats} repeats\nbands: their least to their most"
-        ax.text(0.02, 0.98, remark, transform=ax.transAxes, va="top", fontsize="x-small", color=GREY)
     return lines
 
 
-def _finish_counts(ax: Axes, lines: Mapping[str, Line2D], days: float) -> None:
-    """Set the axes of counts over time, and name the lines."""
+def _remarks(lengths: Mapping[str, Mapping[int, float]]) -> list[str]:
+    """Return what lines and bands are, if there are repeats."""
+    repeats = max(map(len, lengths.values()), default=0)
+    return [f"lines: means of {repeats} repeats", "bands: their least to their most"] if repeats > 1 else []
+
+
+def _finish_counts(ax: Axes, lines: Mapping[str, Line2D], days: float, remarks: Sequence[str]) -> None:
+    """Set the axes of counts over time, name the lines, and write remarks into the upper left corner."""
     from matplotlib.ticker import MaxNLocator
 
     ax.set(xlabel="simulated time (days)", xlim=(0.0, days))
     ax.set_ylim(bottom=0.0, top=max(1.0, ax.get_ylim()[1]))
     ax.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True))
     use_open_axes(ax)
+    ax.text(0.02, 0.98, "\n".join(remarks), transform=ax.transAxes, va="top", fontsize="x-small", color=GREY)
     label_lines(ax, lines)
 
 

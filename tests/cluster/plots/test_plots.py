@@ -148,7 +148,8 @@ def test_names_of_lines_cover_neither_curves_nor_each_other(totals: list[int]):
     plot_counts(ax, events(*rows), policies, {policy: {0: 4.0} for policy in policies}, 4.0)
     assert ax.figure is not None
     ax.figure.draw_without_rendering()  # type: ignore[union-attr]
-    boxes = sorted((text.get_window_extent() for text in ax.texts), key=lambda box: box.y0)
+    names = [text for text in ax.texts if isinstance(text, Annotation)]
+    boxes = sorted((text.get_window_extent() for text in names), key=lambda box: box.y0)
     assert all(box.x0 >= ax.bbox.x1 for box in boxes)
     assert all(lower.y0 + 8 < upper.y0 for lower, upper in pairwise(boxes))
 
