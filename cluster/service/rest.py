@@ -315,4 +315,5 @@ def end_streams(app: Starlette) -> None:
     """End all streams of an application, so that its server can end."""
     app.state.ending = True
     for live in app.state.service.clusters.values():
-        live.changed.set()
+        live.is_ending = True
+        live.notify()

@@ -62,6 +62,8 @@ class LiveCluster:
     _kept: dict[Hashable, Any] = attrs.field(factory=dict, init=False)
     """Answers that were asked for since the last entry, by key."""
     is_removed: bool = attrs.field(default=False, init=False)
+    is_ending: bool = attrs.field(default=False, init=False)
+    """Whether the service stops, so that nobody may wait for the cluster."""
 
     def kept(self, key: Hashable, read: Callable[[events.Engine], Result]) -> Result:
         """Return what a function of the engine returns, and keep it under a key until the next entry."""
@@ -75,13 +77,16 @@ class LiveCluster:
     async def finished(self, plan_id: str) -> PlanRecord:
         """Wait until the search of a plan has ended, and return the plan.
 
-        Raise `UnknownNameError` if the plan is not known, or the cluster is removed.
+        Raise `UnknownNameError` if the plan is not known, or the cluster is removed; `LogError` if the service stops,
+        or the log cannot take the plan.
         """
-        while self.reader.plan(plan_id).is_searching:
+        while (plan := self.reader.plan(plan_id)).is_searching:
             if self.is_removed:
                 raise UnknownNameError("cluster", self.name, ())
+            if self.is_ending or plan.error is not None:
+                raise LogError(plan.error or f"plan {plan_id} is searched for after a restart: the service stops")
             await self.changed.wait()
-        return self.reader.plan(plan_id)
+        return plan
 
     def apply(self, entry: LogEntry) -> PlbError | None:
         """Apply an entry; return why it changes nothing, or None."""
@@ -93,9 +98,20 @@ class LiveCluster:
             if record.document is None:
                 self.searches.discard(record.id)
         self.searches.push(entry)
+        self.notify()
+        return refusal
+
+    def unlogged(self, plan_id: str, error: Exception) -> None:
+        """Show with a plan that was found why the log does not have it yet."""
+        plan = self.reader.state.plans.get(plan_id)
+        if plan is not None:
+            plan.error = f"plan {plan_id} is found, and not in the log yet: {error}"
+            self.notify()
+
+    def notify(self) -> None:
+        """Tell those who wait for a change."""
         self.changed.set()
         self.changed = asyncio.Event()
-        return refusal
 
 
 @attrs.frozen(eq=False)
@@ -133,6 +149,8 @@ class PlacementService:
         self._log = log
         self.clusters: dict[str, LiveCluster] = {}
         """The clusters by name."""
+        self._unreadable: dict[str, str] = {}
+        """Why the log of a cluster cannot be applied, by cluster; such a cluster can only be removed."""
         self._waiting: asyncio.Queue[Sequence[Pending]] = asyncio.Queue()
         """Events to write, those of a client together, all or none; none: write what there is besides."""
         self._refusals: dict[int, str] = {}
@@ -148,12 +166,16 @@ class PlacementService:
         """Why the last writing of the log failed; None: it succeeded."""
 
     async def start(self) -> None:
-        """Make all clusters of the log again, and start to accept events; after an error the log is closed."""
+        """Make the clusters of the log that can be read, and accept events; after an error the log is closed."""
         self._loop = asyncio.get_running_loop()
         try:
             self._next = self._log.last + 1
             for name in self._log.clusters():
-                await self._loop.run_in_executor(self._writer, self._restore, name)
+                try:
+                    await self._loop.run_in_executor(self._writer, self._restore, name)
+                except PlbError as error:
+                    logger.error("cluster %s is not served: %s", name, error)
+                    self._unreadable[name] = f"cluster {name} is not served: {error}"
         except BaseException as error:
             self.failure = str(error)
             await self.stop()
@@ -175,7 +197,9 @@ class PlacementService:
         self._log.close()
 
     def cluster(self, name: str) -> LiveCluster:
-        """Return a cluster by name; an unknown one raises `UnknownNameError`."""
+        """Return a cluster by name; an unknown one raises `UnknownNameError`, an unreadable one `LogError`."""
+        if name in self._unreadable:
+            raise LogError(self._unreadable[name])
         if name not in self.clusters:
             raise UnknownNameError("cluster", name, self.clusters)
         return self.clusters[name]
@@ -192,9 +216,11 @@ class PlacementService:
     async def submit_all(self, cluster: str, batch: Sequence[events.LoggedEvent], actor: str) -> list[Receipt]:
         """Log events of a cluster together, and apply each in their order; errors as for `submit`."""
         for event in batch:
-            if not isinstance(event, events.MakeCluster | events.RemoveCluster):
+            if isinstance(event, events.RemoveCluster):
+                continue
+            if not isinstance(event, events.MakeCluster) or cluster in self._unreadable:
                 self.cluster(cluster)
-            elif isinstance(event, events.MakeCluster) and cluster not in self.clusters:
+            elif cluster not in self.clusters:
                 events.check_length("cluster", check_name("cluster", cluster))
                 event.engine(event.past())
         waiting: list[Pending] = []
@@ -289,6 +315,9 @@ class PlacementService:
             if pending.actor != SERVICE:
                 pending.fail(error)
         own = [pending for pending in waiting if pending.actor == SERVICE]
+        for pending in own:
+            if isinstance(pending.event, events.PlanMade) and pending.cluster in self.clusters:
+                self.clusters[pending.cluster].unlogged(pending.event.plan, error)
         self._loop.call_later(RETRY_SECONDS, self._waiting.put_nowait, own)
 
     async def _write(self, waiting: Sequence[Pending]) -> None:
@@ -330,7 +359,7 @@ class PlacementService:
         fresh: list[tuple[LogEntry, Pending]] = []
         repeated: list[Repeated] = []
         unwritten: dict[tuple[str, str | None], tuple[int, bytes]] = {}
-        now, names, removed = time.time(), set(self.clusters), set[str]()
+        now, names, removed = time.time(), {*self.clusters, *self._unreadable}, set[str]()
         for pending in waiting:
             cluster, event = pending.cluster, pending.event
             earlier = unwritten.get((cluster, event.id))
@@ -381,6 +410,8 @@ class PlacementService:
 
     def _remove(self, entry: LogEntry) -> Receipt:
         """Remove the cluster of an entry: its searches, its streams and whatever else waits for it end."""
+        if self._unreadable.pop(entry.cluster, None) is not None:
+            return Receipt(entry.sequence)
         live = self.clusters.pop(entry.cluster)
         self._saved.pop(entry.cluster, None)
         live.is_removed = True

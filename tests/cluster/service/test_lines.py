@@ -9,18 +9,20 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
 
 from cluster.service import access as access_module
 from cluster.service import lines as lines_module
 from cluster.service.access import Access, Actor, Right
-from cluster.service.events import LoggedEvent
+from cluster.service.events import LoggedEvent, PlanMade
 from cluster.service.lines import LONGEST, LineServer
+from cluster.service.log import Log, LogEntry, LogError
 from cluster.service.operations import MOST_EVENTS
 from cluster.service.service import PlacementService
 from plb.errors import InvalidValueError, PlbError
@@ -312,3 +314,49 @@ def test_the_example_places_replicas_and_moves_one_when_their_loads_grow(tmp_pat
         address = here.process.stdout.readline().partition(" ")[0].removeprefix("tcp://")
         run = subprocess.run([sys.executable, EXAMPLE, address], capture_output=True, text=True, check=True)
     assert run.stdout == EXAMPLE.with_suffix(".out").read_text()
+
+
+@pytest.mark.parametrize("line", [{"now": 1e300}, {"now": 1e300, "events": [{"type": "drain_node", "name": "n0"}]}])
+def test_a_line_with_a_time_that_the_log_cannot_hold_is_refused(tmp_path: Path, line: dict[str, Any]) -> None:
+    async def story(client: Client) -> None:
+        await client.ask(events=[MAKE])
+        assert (await client.ask(**line))["error"]["status"] == 422
+        assert (await client.ask())["sequence"] == 1
+
+    with_lines(tmp_path, story)
+
+
+def test_a_line_that_waits_for_a_plan_ends_with_an_error_when_the_service_stops(tmp_path: Path) -> None:
+    address = f"unix://{tmp_path}/socket"
+    with server(tmp_path / "data", "--lines", address) as here, socket.socket(socket.AF_UNIX) as client:
+        assert here.process.stdout is not None
+        here.process.stdout.readline()
+        client.connect(address.removeprefix("unix://"))
+        client.settimeout(60)
+        asked = {"events": [MAKE, *documents(described()), {"type": "plan", "proposals": 2**40}]}
+        client.sendall(msgspec.json.encode(asked) + b"\n")
+        while not httpx.get(f"{here.url}/v1/clusters/main/plans").content.startswith(b"[{"):
+            pass
+        here.process.terminate()
+        assert json.loads(client.makefile().readline())["error"]["status"] == 503
+        assert here.process.wait(60) == 0
+
+
+def test_a_line_ends_with_an_error_when_the_log_cannot_take_its_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = Log.append
+
+    def full(log: Log, entries: Sequence[tuple[LogEntry, bytes]], *rest: Any) -> None:
+        if any(isinstance(entry.event, PlanMade) for entry, _ in entries):
+            raise LogError("the log cannot be written: database or disk is full")
+        append(log, entries, *rest)
+
+    async def story(client: Client) -> None:
+        await client.ask(events=[MAKE, *documents(described())])
+        with monkeypatch.context() as patch:
+            patch.setattr(Log, "append", full)
+            answer = await client.ask(events=[{"type": "plan"}])
+        assert "disk is full" in answer["error"]["detail"]
+
+    with_lines(tmp_path, story)

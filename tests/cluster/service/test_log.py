@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from cluster.service import searches
-from cluster.service.events import ApplyPlan, DrainNode, RequestPlan
+from cluster.service.events import ApplyPlan, DrainNode, MakeCluster, RemoveCluster, RequestPlan
 from cluster.service.log import NAME, Log, LogError
 from cluster.service.service import PlacementService
-from tests.cluster.service.served import CLUSTER, make, planned, send, with_service
+from tests.cluster.service.served import CLUSTER, SETTINGS, make, planned, send, with_service
 
 
 @contextmanager
@@ -60,6 +60,28 @@ def test_a_damaged_entry_is_an_error_that_names_it(tmp_path: Path) -> None:
         connection.execute("UPDATE entries SET event = x'c1' WHERE sequence = 3")
     with pytest.raises(LogError, match=r"plb\.sqlite: entry 3 cannot be read"):
         with_service(tmp_path, state)
+
+
+def test_a_cluster_with_a_damaged_entry_is_refused_until_it_is_removed_and_the_others_are_served(
+    tmp_path: Path,
+) -> None:
+    async def two(service: PlacementService) -> None:
+        await story(service)
+        await service.submit("other", MakeCluster(settings=SETTINGS), "a test")
+
+    async def restarted(service: PlacementService) -> None:
+        assert service.cluster("other").sequence
+        for event in (MakeCluster(settings=SETTINGS), DrainNode(name="n0")):
+            with pytest.raises(LogError, match=r"cluster main is not served: .* entry 3 cannot be read"):
+                await send(service, event)
+        await send(service, RemoveCluster())
+        await make(service)
+
+    with_service(tmp_path, two)
+    with database(tmp_path) as connection:
+        connection.execute("UPDATE entries SET event = x'c1' WHERE sequence = 3")
+    with_service(tmp_path, restarted)
+    with_service(tmp_path, state)
 
 
 def test_a_damaged_page_is_an_error_that_names_the_place(tmp_path: Path) -> None:
