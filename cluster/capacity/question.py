@@ -21,22 +21,11 @@ Search = Generator[int, bool, int | None]
 
 
 def least_sufficient(start: int, lowest: int, highest: int, first_step: int = 1) -> Search:
-    """Search for the lowest place that suffices.
+    """Search for the lowest place that suffices, from `lowest` to `highest`.
 
-    Parameters
-    ----------
-    start
-        The first place to try.
-    lowest, highest
-        Range of the places, with both ends.
-    first_step
-        Distance from the start to the second place. It doubles with each step until both answers occurred.
-
-    Returns
-    -------
-    int or None
-        A place that suffices, and is either the lowest or next to one that does not. None: the highest does not
-        suffice.
+    `start`: the first place to try; `first_step`: distance to the second place, which doubles with each step until both
+    answers occurred. The result suffices, and is either the lowest or next to a place that does not; None: the highest
+    does not suffice.
     """
     sufficient, failing = highest + 1, lowest - 1
     place, step = start, first_step

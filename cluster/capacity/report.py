@@ -356,14 +356,7 @@ def plot_capacity(ax: Axes, question: Question, answers: Sequence[Answer]) -> No
     """Draw the violations a day of each policy at every value that was tried, with 95 % intervals, and the limit.
 
     Filled points suffice; the largest ones are the answers. With very many violations, their axis is logarithmic above
-    the limit.
-
-    Parameters
-    ----------
-    question
-        The question.
-    answers
-        Answers of the policies, in the order of their colours.
+    the limit. `answers`: of the policies, in the order of their colours.
     """
     from matplotlib.ticker import MaxNLocator
 

@@ -67,16 +67,8 @@ def plot_violations(
     A line ends with the longest run of its policy. After the end of a run, the line is the mean of the others, so that
     it may decrease. The names of the lines have the means of all runs at their ends.
 
-    Parameters
-    ----------
-    shortages
-        The table of that name.
-    policies
-        Policies in the order of their colours.
-    lengths
-        Days of the runs of each policy by repeat, from `cluster.results.reading.Results.lengths`.
-    days
-        Where the axis ends: days of the longest run.
+    `shortages`: the table of that name; `policies`: in the order of their colours; `lengths`: days of the runs of each
+    policy by repeat, from `cluster.results.reading.Results.lengths`; `days`: where the axis ends, days of the longest.
     """
     violations = violations_of(shortages)
     avoidable = violations.filter(pl.col("avoidable"))
@@ -105,10 +97,7 @@ def plot_counts(
 ) -> None:
     """Draw the cumulative number of events over time, as `plot_violations` does.
 
-    Parameters
-    ----------
-    events
-        A row an event, with ``policy``, ``repeat`` and ``time_s``.
+    `events`: a row an event, with ``policy``, ``repeat`` and ``time_s``.
     """
     _finish_counts(ax, _draw_counts(ax, events, policies, lengths, days), days, _remarks(lengths))
 

@@ -62,19 +62,8 @@ def plot_load_map(ax: Axes, node_load: pl.DataFrame, metric: str, threshold: flo
 
     A metering fills the interval that ends with it. A run that was interrupted leaves the rest of the axis empty.
     Of more meterings than `MOST_COLUMNS` or nodes than `MOST_ROWS`, neighbours share a cell, which shows the
-    largest of their loads.
-
-    Parameters
-    ----------
-    node_load, metric, threshold
-        As in `plot_load_bands`.
-    days
-        Where the axis ends: days of the longest run.
-
-    Returns
-    -------
-    QuadMesh
-        For a colour bar.
+    largest of their loads. The result is for a colour bar. `node_load`, `metric`, `threshold`: as in `plot_load_bands`;
+    `days`: where the axis ends, days of the longest run.
     """
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.ticker import MaxNLocator

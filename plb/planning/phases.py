@@ -40,7 +40,7 @@ from plb.search.budget import ENDLESS, EndReason, chosen_settings, stream_of
 from plb.search.placement import place_rows
 from plb.search.repair.breaches import find_breaches, suspects_after
 from plb.search.repair.repair import repair
-from plb.search.result import Annealed, moves_of
+from plb.search.result import Annealed, Search, moves_of
 from plb.search.risk_relief import Limits, relieve_nodes_at_risk
 from plb.search.transactions import Places, go_to
 from plb.settings.config import PlbConfig
@@ -94,19 +94,15 @@ class PhaseRun(PhaseState):
         self, rows: list[int], masks: Sequence[int], seed: np.random.SeedSequence, *, with_moves: bool
     ) -> Annealed:
         """Place `rows` under each of `masks` in turn, `with_moves` of other replicas or without; return the result."""
-        return place_rows(
-            self._problem_of(Phase.PLACEMENT),
-            self.solution,
-            rows,
-            placed_all_or_nothing(self.state, self.problem, rows),
-            self.config,
-            masks,
-            seed,
-            self._of_placement_and_repair.share(1 + self.searches_after).within(self.config.placement_search_timeout),
-            with_moves=with_moves,
-            extensions=self._extensions,
-            others=self._others,
-        )
+        budget = self._of_placement_and_repair.share(1 + self.searches_after)
+        budget = budget.within(self.config.placement_search_timeout)
+        groups = placed_all_or_nothing(self.state, self.problem, rows)
+        search = self.search_of(self._problem_of(Phase.PLACEMENT))
+        return place_rows(search, rows, groups, masks, seed, budget, with_moves=with_moves)
+
+    def search_of(self, problem: Problem, config: PlbConfig | None = None) -> Search:
+        """Return what a search of `problem` begins with; `config`: its settings, None: the engine's."""
+        return Search(problem, self.solution, config or self.config, self._extensions, self._others)
 
     @property
     def _relaxes_affinity(self) -> bool:
@@ -211,18 +207,7 @@ class PhaseRun(PhaseState):
         budget = self._of_placement_and_repair.share(1 + self.searches_after).each(len(masks))
         budget = budget.within(self.config.constraint_check_search_timeout)
         seed, suspects, begun = self._seed_of(Phase.REPAIR), self._suspects, self._begin()
-        result = repair(
-            problem,
-            self.solution,
-            self.config,
-            masks,
-            seed,
-            budget,
-            suspects,
-            passed_over,
-            self._extensions,
-            self._others,
-        )
+        result = repair(self.search_of(problem), masks, seed, budget, suspects, passed_over)
         self._take(Phase.REPAIR, result, begun, masks[0] & ~passed_over)
         if problem.bounded:
             others = self._broken_extensions
@@ -253,9 +238,7 @@ class PhaseRun(PhaseState):
         config = chosen_settings(problem, config, within, movable, limit)
         variants = balancing_variants(config, slow=slow)
         at_start = self._go_to_start(limit) if len(self.start.rows) else math.inf
-        result = balance(
-            problem, self.solution, config, variants, seed, within, services, self._extensions, self._others
-        )
+        result = balance(self.search_of(problem, config), variants, seed, within, services)
         if result.energy > at_start:
             go_to(self.problem, self.solution, self.start, self._others)
             result = attrs.evolve(result, energy=at_start)

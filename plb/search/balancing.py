@@ -21,10 +21,9 @@ from plb.search.annealing.annealing import anneal_chains, without_leaving_load
 from plb.search.annealing.move_generation import Choice, migration_slots, similar_partners
 from plb.search.annealing.overload_price import is_priceable, with_overload_price
 from plb.search.budget import Budget
-from plb.search.extensions import Extensions
 from plb.search.hottest_nodes import hot_nodes, relief_of, relieve
-from plb.search.result import Annealed
-from plb.search.transactions import NO_ROWS, go_to, places_of
+from plb.search.result import Annealed, Search
+from plb.search.transactions import go_to, places_of
 from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Solution
 from plb.state.topology import is_packed, packs, reserves, strategy_of, target_empty_nodes
@@ -88,54 +87,41 @@ def most_displaced(problem: Problem, start: Solution, config: PlbConfig) -> int:
 
 
 def balance(
-    problem: Problem,
-    solution: Solution,
-    config: PlbConfig,
+    search: Search,
     variants: Sequence[Variant],
     seed: np.random.SeedSequence,
     budget: Budget,
     services: Collection[int] | None = None,
-    extensions: Extensions | None = None,
-    others: Int = NO_ROWS,
 ) -> Annealed:
-    """Change `solution` to the one of lowest energy that the variants find.
+    """Change the solution to the one of lowest energy that the variants find.
 
     `services`: indices of the services whose replicas are proposed, or None for all; others move only with these.
-    `others`: rows that an earlier search may have placed or dropped.
     """
+    problem, solution, config = search.problem, search.solution, search.config
     movable = np.flatnonzero(problem.movable & (solution.node >= 0))
     if services is not None:
         movable = movable[np.isin(problem.service[movable], sorted(services))]
     limit = most_displaced(problem, solution, config)
-    is_plain = extensions is None and solution.totals.displaced == 0
+    is_plain = search.extensions is None and solution.totals.displaced == 0
     relief = relief_of(problem, config, budget, len(movable), limit) if is_plain else None
     if relief is None:
-        return _best_of_variants(problem, solution, config, variants, seed, budget, movable, limit, extensions, others)
+        return _best_of_variants(search, variants, seed, budget, movable, limit)
     searched, search_budget = relief.held_back(problem, budget)
-    result = _best_of_variants(
-        searched, solution, config, variants, seed, search_budget, movable, limit - relief.moves, extensions, others
-    )
+    search = attrs.evolve(search, problem=searched)
+    result = _best_of_variants(search, variants, seed, search_budget, movable, limit - relief.moves)
     hot = hot_nodes(problem, solution, movable, relief)
     relieve(problem, solution, variants[0].mask, limit, hot, Stream(seed.spawn(1)[0]), result.tally)
     return attrs.evolve(result, energy=float(present_energy(problem, solution)))
 
 
 def _best_of_variants(
-    problem: Problem,
-    solution: Solution,
-    config: PlbConfig,
-    variants: Sequence[Variant],
-    seed: np.random.SeedSequence,
-    budget: Budget,
-    movable: Int,
-    limit: int,
-    extensions: Extensions | None,
-    others: Int,
+    search: Search, variants: Sequence[Variant], seed: np.random.SeedSequence, budget: Budget, movable: Int, limit: int
 ) -> Annealed:
     """Change the solution to the one of lowest energy that the variants find by moving rows of `movable`.
 
-    `limit`: most rows displaced at once; `others`: rows that an earlier search may have placed or dropped.
+    `limit`: most rows displaced at once.
     """
+    problem, solution, config, others = search.problem, search.solution, search.config, search.others
     start_places = places_of(problem, solution, others)
     results = []
     seeds = [seed] if len(variants) == 1 else seed.spawn(len(variants))
@@ -157,13 +143,12 @@ def _best_of_variants(
             **similar_partners(problem, solution, rows, config),
         )
         variant_budget = budget.share(len(variants) - index)
-        extensions_of_variant = extensions
+        extensions = search.extensions
         if config.soft_capacity and extensions is not None and is_priceable(searched):
             searched = without_leaving_load(searched, config)
-            extensions_of_variant = with_overload_price(extensions, searched, solution)
-        result = anneal_chains(
-            searched, solution, choice, config, variant_seed, variant_budget, extensions_of_variant, others
-        )
+            extensions = with_overload_price(extensions, searched, solution)
+        variant_search = attrs.evolve(search, problem=searched, extensions=extensions)
+        result = anneal_chains(variant_search, choice, variant_seed, variant_budget)
         if len(variants) == 1:
             return result
         results.append((result, int(solution.totals.movement), places_of(problem, solution, others)))

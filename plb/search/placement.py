@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+import attrs
 import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Float, Int
@@ -23,12 +24,11 @@ from plb.search.annealing.move_generation import Choice, migration_slots
 from plb.search.balancing import emptiest_nodes
 from plb.search.budget import Budget, EndReason, stream_of
 from plb.search.extension_state import constraints_of
-from plb.search.extensions import Extensions
 from plb.search.policy_search import place_by_policy
 from plb.search.repair.eviction import evict
 from plb.search.repair.retries import new_retry, retry
-from plb.search.result import Annealed, new_tally
-from plb.search.transactions import NO_ROWS, PlacementGroups, new_transaction, place_in_turn
+from plb.search.result import Annealed, Search, new_tally
+from plb.search.transactions import PlacementGroups, new_transaction, place_in_turn
 from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Solution, siblings_of
 from plb.state.topology import is_packed, packs, reserves, strategy_of
@@ -141,42 +141,34 @@ def _largest_partition(problem: Problem, rows: Int) -> int:
 
 
 def place_rows(
-    problem: Problem,
-    solution: Solution,
+    search: Search,
     rows: Sequence[int],
     all_or_nothing: PlacementGroups,
-    config: PlbConfig,
     masks: Sequence[RuleMask],
     seed: np.random.SeedSequence,
     budget: Budget,
     *,
     with_moves: bool,
-    extensions: Extensions | None = None,
-    others: Int = NO_ROWS,
 ) -> Annealed:
-    """Place each of `rows` in `solution`; rows without a feasible node stay at NOWHERE.
+    """Place each of `rows` in the solution; rows without a feasible node stay at NOWHERE.
 
     `masks`: enforced rules, from all to only the hard ones; `with_moves`: whether existing replicas may be evicted.
-    `others`: rows that an earlier search may have placed or dropped.
     """
+    problem, solution, config, extensions = search.problem, search.solution, search.config, search.extensions
     slots = migration_slots(problem, solution, config.max_percentage_to_move_for_placement) if with_moves else 0
     if extensions is not None and extensions.policy is not None:
-        return place_by_policy(extensions, problem, solution, rows, all_or_nothing, masks, seed, slots)
+        return place_by_policy(search, rows, all_or_nothing, masks, seed, slots)
     tally, reason = new_tally(), EndReason.NOTHING_TO_DO
     unplaced_rows = np.array(rows, np.int64)
-    takes_last_node = config.dummy_plb_enabled
-    tries = 1 if takes_last_node else max(1, config.placement_search_iterations_per_round)
+    tries = 1 if config.dummy_plb_enabled else max(1, config.placement_search_iterations_per_round)
     stages = _stages(problem, solution, config, unplaced_rows, masks)
     for stage, (searched, enforced) in enumerate(stages):
-        rng = Stream(stream_of(seed, stage, 0))
-        _place_randomly(
-            searched, solution, extensions, unplaced_rows, all_or_nothing, enforced, tries, takes_last_node, rng
-        )
+        rng, staged = Stream(stream_of(seed, stage, 0)), attrs.evolve(search, problem=searched)
+        _place_randomly(staged, unplaced_rows, all_or_nothing, enforced, tries, rng)
         placed_rows = unplaced_rows[solution.node[unplaced_rows] != NOWHERE]
-        if len(placed_rows) and not takes_last_node:
+        if len(placed_rows) and not config.dummy_plb_enabled:
             choice = Choice(placed_rows, placed_rows[:0], 0, enforced, 0.0, 0.0)
-            stage_seed = stream_of(seed, stage, 1)
-            result = anneal_chains(searched, solution, choice, config, stage_seed, budget, extensions, others)
+            result = anneal_chains(staged, choice, stream_of(seed, stage, 1), budget)
             reason = reason if reason is EndReason.OUT_OF_TIME else result.end_reason
             tally += result.tally
         is_unplaced = solution.node[unplaced_rows] == NOWHERE
@@ -205,21 +197,11 @@ def _stages(
 
 
 def _place_randomly(
-    problem: Problem,
-    solution: Solution,
-    extensions: Extensions | None,
-    rows: Int,
-    all_or_nothing: PlacementGroups,
-    enforced: RuleMask,
-    tries: int,
-    takes_last_node: bool,
-    rng: Stream,
+    search: Search, rows: Int, all_or_nothing: PlacementGroups, enforced: RuleMask, tries: int, rng: Stream
 ) -> None:
-    """Place `rows` in turn on random feasible nodes, in at most `tries` tries.
-
-    `takes_last_node`: whether to take the most recently created feasible nodes, and not random ones.
-    """
-    constraints = constraints_of(extensions, problem, solution)
+    """Place `rows` on random feasible nodes, with `dummy_plb_enabled` on the newest, in at most `tries` tries."""
+    problem, solution, takes_last_node = search.problem, search.solution, search.config.dummy_plb_enabled
+    constraints = constraints_of(search.extensions, problem, solution)
     state, transaction = constraints.state, new_transaction(2 * len(rows))
     with constraints.calls():
         placed = place_in_turn(

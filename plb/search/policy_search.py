@@ -21,13 +21,11 @@ from plb.model.rules import JOINING, NO_REFUSAL, RuleMask
 from plb.search.budget import EndReason, stream_of
 from plb.search.extension_kernels import ExtensionState
 from plb.search.extension_state import constraints_of
-from plb.search.extensions import Extensions
 from plb.search.repair.affinity_moves import move_children
 from plb.search.repair.applications import holds_reservation
 from plb.search.repair.breaches import breaking_rows, broken_applications, suspects_after
-from plb.search.result import Annealed, new_tally
+from plb.search.result import Annealed, Search, new_tally
 from plb.search.transactions import (
-    NO_ROWS,
     Draft,
     PlacementGroups,
     Transaction,
@@ -103,9 +101,9 @@ class Decisions:
     `slots`: the most rows that may be displaced where the policy evicts replicas; 0 allows no evictions.
     """
 
-    def __init__(
-        self, extensions: Extensions, problem: Problem, solution: Solution, seed: np.random.SeedSequence, slots: int
-    ) -> None:
+    def __init__(self, search: Search, seed: np.random.SeedSequence, slots: int) -> None:
+        extensions, problem, solution = search.extensions, search.problem, search.solution
+        assert extensions is not None
         assert extensions.policy is not None
         self.extensions, self.policy = extensions, extensions.policy
         self._slots = slots
@@ -327,47 +325,42 @@ def _overloads(problem: Problem, solution: Solution, node: int, row: int) -> boo
 
 
 def place_by_policy(
-    extensions: Extensions,
-    problem: Problem,
-    solution: Solution,
+    search: Search,
     rows: Sequence[int],
     all_or_nothing: PlacementGroups,
     masks: Iterable[RuleMask],
     seed: np.random.SeedSequence,
     slots: int,
 ) -> Annealed:
-    """Place each of `rows` in `solution` in turn; where the policy declines, ask it again under the next of `masks`.
+    """Place each of `rows` in the solution in turn; where the policy declines, ask it again under the next of `masks`.
 
     `masks`: enforced rules, from all to only the hard ones; `slots`: most displaced rows, 0: no evictions.
     """
-    decisions = Decisions(extensions, problem, solution, seed, slots)
+    decisions = Decisions(search, seed, slots)
     unplaced_rows = np.array(rows, np.int64)
     for mask in masks:
         _place_in_turn(decisions.configuration, unplaced_rows, all_or_nothing, partial(decisions.place, enforced=mask))
-        is_unplaced = solution.node[unplaced_rows] == NOWHERE
+        is_unplaced = search.solution.node[unplaced_rows] == NOWHERE
         unplaced_rows, all_or_nothing = unplaced_rows[is_unplaced], all_or_nothing[is_unplaced]
     return decisions.annealed()
 
 
 def repair_by_policy(
-    extensions: Extensions,
-    problem: Problem,
-    solution: Solution,
+    search: Search,
     masks: Iterable[RuleMask],
     seed: np.random.SeedSequence,
     breaking: Int,
     passed_over: RuleMask = 0,
-    others: Int = NO_ROWS,
 ) -> Annealed:
-    """Repair violated constraints in `solution` by moves that the policy decides.
+    """Repair violated constraints in the solution by moves that the policy decides.
 
     `masks`: enforced rules, from all to only the hard ones; `passed_over`: rules that bind but are not repaired.
-    `breaking`: the rows, ascending, that may break a rule; `others`: rows that an earlier search may have moved.
+    `breaking`: the rows, ascending, that may break a rule.
     """
-    decisions = Decisions(extensions, problem, solution, seed, len(solution.node))
+    decisions = Decisions(search, seed, len(search.solution.node))
 
     def suspects() -> Int:
-        return suspects_after(problem, solution, breaking, others)
+        return suspects_after(search.problem, search.solution, breaking, search.others)
 
     for mask in masks:
         decisions.repair(mask & ~passed_over, mask, suspects)

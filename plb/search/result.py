@@ -27,7 +27,10 @@ from plb.model.role import PRIMARY, SECONDARY
 from plb.model.rules import Rule
 from plb.search.annealing.neighbourhoods import Neighbourhoods, kinds_of
 from plb.search.budget import EndReason
+from plb.search.extensions import Extensions
 from plb.search.move_order import Steps, executable_order
+from plb.search.transactions import NO_ROWS
+from plb.settings.config import PlbConfig
 from plb.state.arrays import TENTHS, Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.move_checks import ADD, DROP, MOVE, SWAP
@@ -35,6 +38,19 @@ from plb.state.move_checks import ADD, DROP, MOVE, SWAP
 RULE_NAMES = tuple(rule.name.lower() for rule in Rule)
 """Names of the rules, in the order of the tally."""
 _NUMBER = {kind: number for number, kind in enumerate(KINDS)}
+
+
+@attrs.frozen(eq=False)
+class Search:
+    """What a search begins with; it changes `solution`."""
+
+    problem: Problem
+    solution: Solution
+    config: PlbConfig
+    extensions: Extensions | None = None
+    """None: the engine has none."""
+    others: Int = NO_ROWS
+    """Rows that an earlier search may have placed or dropped."""
 
 
 def proposals_of(tally: Tally, larger_steps: Proposals) -> Proposals:

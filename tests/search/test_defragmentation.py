@@ -338,7 +338,7 @@ def test_restricted_search_only_empties_nodes():
     engine.report_load("p00", "n0", {"cpu": 8})
     run = search_of(engine)
     variants, seed = [Variant(ALL_RULES, 0.0, 0.0, only_empties=True)], np.random.SeedSequence(1)
-    balance(run.problem, run.solution, engine.config, variants, seed, Budget())
+    balance(run.search_of(run.problem), variants, seed, Budget())
     moved = moved_rows(run.problem, run.solution, NO_ROWS)
     assert len(moved)
     assert set(run.solution.node[moved]) == {0}
@@ -355,7 +355,7 @@ def test_restricted_search_moves_no_more_than_what_empties_the_nodes_to_be_empty
     )
     run = search_of(engine)
     variants, sequence = [Variant(ALL_RULES, 0.0, 0.0, only_empties=True)], np.random.SeedSequence(seed)
-    balance(run.problem, run.solution, engine.config, variants, sequence, Budget())
+    balance(run.search_of(run.problem), variants, sequence, Budget())
     moved = moved_rows(run.problem, run.solution, NO_ROWS)
     assert sorted(run.problem.origin[moved]) == [4, 4, 5, 5]
     assert not {4, 5} & set(run.solution.node[moved])

@@ -13,6 +13,7 @@ from plb.compiler import Stream
 from plb.evaluation.delta import compare_with_scratch
 from plb.model.rules import ALL_RULES
 from plb.search.placement import _place_randomly
+from plb.search.result import Search
 from plb.testing import clusters
 from tests.engine.stories import add_instance, engine_on, search_of
 from tests.engine.strategies import examples
@@ -29,7 +30,7 @@ def placed(engine: PlacementAndLoadBalancing, seed: int, tries: int, *, together
     order = np.lexsort((rows, ring))
     rows, groups = rows[order], np.array(ring, np.int64)[order] if len(rows) else rows
     groups = groups if together else np.full(len(rows), NOWHERE)
-    _place_randomly(run.problem, solution, None, rows, groups, ALL_RULES, tries, False, Stream(seed))
+    _place_randomly(Search(run.problem, solution, run.config), rows, groups, ALL_RULES, tries, Stream(seed))
     compare_with_scratch(run.problem, solution, "after the tries")
     nodes = solution.node[rows].tolist()
     for group in {*groups.tolist()} - {NOWHERE}:

@@ -280,30 +280,11 @@ def _stays(
 def table_reader(
     source: Path, columns: TableColumns, options: Options | None = None, tables: Sequence[Table] | None = None
 ) -> tuple[SampledReader, TablePreview]:
-    """Return the reader of the tables of a source, and what was understood of them.
+    """Return the reader of the tables of a source, for `workloads.readers.convert`, and what was understood of them.
 
-    Parameters
-    ----------
-    source
-        A file, or a directory of files with the same columns.
-    columns
-        What the columns mean.
-    options
-        How the table is to be converted.
-    tables
-        The tables, if they are open.
-
-    Returns
-    -------
-    tuple
-        The reader, for `workloads.readers.convert`, and the preview.
-
-    Raises
-    ------
-    TraceError
-        A file is missing or damaged, or a field is no number or time; it names file, row and column.
-    UnknownNameError
-        A table has no such column.
+    `source`: a file, or a directory of files with the same columns; `tables`: its tables, if they are open. A missing
+    or damaged file, or a field that is no number or time, raises `TraceError` with file, row and column; a column that
+    a table lacks, `UnknownNameError`.
     """
     with TemporaryDirectory() as name:
         scratch = Path(name)

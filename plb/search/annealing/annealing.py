@@ -72,8 +72,8 @@ from plb.search.budget import (
 from plb.search.extension_kernels import NO_KERNEL, ExtensionState
 from plb.search.extension_state import ChainExtensions, compare_extension_state, extensions_of_chain
 from plb.search.extensions import Extensions, energy_with
-from plb.search.result import Annealed, larger_steps_of, new_tally
-from plb.search.transactions import NO_ROWS, Places, go_to, new_transaction, places_of
+from plb.search.result import Annealed, Search, larger_steps_of, new_tally
+from plb.search.transactions import Places, go_to, new_transaction, places_of
 from plb.settings.config import Checks, PlbConfig
 from plb.settings.search import Cooling
 from plb.state.arrays import Problem, Proposal, Solution
@@ -91,27 +91,17 @@ LEAST_SECONDS = 1e-9
 """Keeps the used share of a time that is over finite."""
 
 
-def anneal_chains(
-    problem: Problem,
-    start: Solution,
-    choice: Choice,
-    config: PlbConfig,
-    seed: np.random.SeedSequence,
-    budget: Budget,
-    extensions: Extensions | None = None,
-    others: Int = NO_ROWS,
-) -> Annealed:
-    """Anneal from `start` with the configured number of chains, and change it to the best result.
-
-    `others`: rows that an earlier search may have placed or dropped.
-    """
+def anneal_chains(search: Search, choice: Choice, seed: np.random.SeedSequence, budget: Budget) -> Annealed:
+    """Anneal with the configured number of chains, and change the solution to the best result."""
+    config, extensions, start = search.config, search.extensions, search.solution
     if not len(choice.creation) and not (len(choice.movable) and choice.migrations):
-        energy = energy_with(extensions, problem, start).total
+        energy = energy_with(extensions, search.problem, start).total
         return Annealed(energy, new_tally(), EndReason.NO_PROPOSAL_POSSIBLE)
-    problem = without_leaving_load(problem, config)
+    problem = without_leaving_load(search.problem, config)
+    search = attrs.evolve(search, problem=problem)
     settings = _settings(config, budget, len(choice.creation) + choice.migrations)
     step_moves = _most_moves(problem, start, choice)
-    others = merged(others, choice.creation)
+    others = merged(search.others, choice.creation)
     in_python = extensions is not None and extensions.has_python
     threads = 1 if in_python else _threads(config, settings)
     start_time = working_time()
@@ -123,7 +113,7 @@ def anneal_chains(
             compare_extension_state(extensions, problem, chain.solution, chain.extensions, moment)
 
     in_place = threads == 1 and _may_be_in_place(problem, choice, settings, extensions)
-    new_chains = _new_chains(problem, start, choice, config, seed, settings, step_moves, extensions, in_place=in_place)
+    new_chains = _new_chains(search, choice, seed, settings, step_moves, in_place=in_place)
 
     def run(number: int, chain: _Chain) -> _Chain:
         """Run the chain with this number to its end."""
@@ -242,21 +232,13 @@ class _Chain:
 
 
 def _new_chains(
-    problem: Problem,
-    start: Solution,
-    choice: Choice,
-    config: PlbConfig,
-    seed: np.random.SeedSequence,
-    settings: Settings,
-    step_moves: int,
-    extensions: Extensions | None,
-    *,
-    in_place: bool,
+    search: Search, choice: Choice, seed: np.random.SeedSequence, settings: Settings, step_moves: int, *, in_place: bool
 ) -> list[_Chain]:
-    """Return new chains, each with a copy of `start`, or `in_place` all with `start` itself, in turn.
+    """Return new chains, each with a copy of the solution, or `in_place` all with the solution itself, in turn.
 
     `step_moves`: most moves of a step of several moves.
     """
+    problem, start, config, extensions = search.problem, search.solution, search.config, search.extensions
     sort_displaced(start)
     configured = kinds_of(config.larger_neighbourhoods) if choice.larger_share else []
     kinds, services = that_apply(configured, problem, choice.movable)

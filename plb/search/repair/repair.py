@@ -49,7 +49,7 @@ from plb.search.repair.lists import (
     undo_repair,
 )
 from plb.search.repair.nodes import leave_crowded_domains, move_misplaced, move_parents_without_child, unload
-from plb.search.result import Annealed, new_tally
+from plb.search.result import Annealed, Search, new_tally
 from plb.search.transactions import (
     NO_ROWS,
     Draft,
@@ -61,7 +61,6 @@ from plb.search.transactions import (
     random_target,
     redo_transaction,
 )
-from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Solution, siblings_of
 from plb.state.replica_table import merged
 
@@ -328,46 +327,41 @@ def _count_breaches_by_row(problem: Problem, solution: Solution, repairs: Repair
 
 
 def repair(
-    problem: Problem,
-    solution: Solution,
-    config: PlbConfig,
+    search: Search,
     masks: Sequence[RuleMask],
     seed: np.random.SeedSequence,
     budget: Budget,
     breaking: Int,
     passed_over: RuleMask = 0,
-    extensions: Extensions | None = None,
-    others: Int = NO_ROWS,
 ) -> Annealed:
-    """Repair violated constraints in `solution` with as few moves as the search finds.
+    """Repair violated constraints in the solution with as few moves as the search finds.
 
     `masks`: enforced rules, from all to only the hard ones. Violations left under one mask are retried under the next,
     so that a soft rule never prevents the repair of a hard one; where a refresh has one action, until one succeeds.
     `breaking`: the rows, ascending, that may break a rule; `passed_over`: rules that bind but are not repaired.
-    `others`: rows that an earlier search may have placed or dropped.
     """
+    config, extensions, solution = search.config, search.extensions, search.solution
     if extensions is not None and extensions.policy is not None:
-        return repair_by_policy(extensions, problem, solution, masks, seed, breaking, passed_over, others)
-    problem, is_improved = without_leaving_load(problem, config), False
+        return repair_by_policy(search, masks, seed, breaking, passed_over)
+    problem, is_improved = without_leaving_load(search.problem, config), False
+    search = attrs.evolve(search, problem=problem)
     result = Annealed(present_energy(problem, solution), new_tally(), EndReason.NOTHING_TO_DO)
     for mask, mask_seed in zip(masks, seed.spawn(len(masks)), strict=True):
         if is_improved and config.one_action_per_refresh:
             break  # a later refresh repairs what is left
         if is_improved and budget.is_up:
             return attrs.evolve(result, end_reason=EndReason.OUT_OF_TIME)
-        suspects = suspects_after(problem, solution, breaking, others)
+        suspects = suspects_after(problem, solution, breaking, search.others)
         breaches = find_breaches(problem, solution, mask & ~passed_over, suspects)
         if not breaches:
             continue
         repair_seed, annealing_seed = mask_seed.spawn(2)
         movable = _affected_rows(problem, solution, breaches)
         rng, repaired, is_first = Stream(repair_seed), mask & ~passed_over, mask == masks[0]
-        if not _repair_randomly(
-            problem, solution, extensions, repaired, mask, breaches, suspects, config, rng, compares_rows=is_first
-        ):
+        if not _repair_randomly(search, repaired, mask, breaches, suspects, rng, compares_rows=is_first):
             continue
         is_improved = True
-        annealed = _improve(problem, solution, extensions, movable, mask, config, annealing_seed, budget, others)
+        annealed = _improve(search, movable, mask, annealing_seed, budget)
         result = attrs.evolve(annealed, tally=result.tally + annealed.tally)
     if extensions is not None and extensions.constraints:
         repair_constraints(extensions, problem, solution, masks[0], Stream(seed.spawn(1)[0]))
@@ -375,25 +369,13 @@ def repair(
     return result
 
 
-def _improve(
-    problem: Problem,
-    solution: Solution,
-    extensions: Extensions | None,
-    movable: Int,
-    mask: RuleMask,
-    config: PlbConfig,
-    seed: np.random.SeedSequence,
-    budget: Budget,
-    others: Int,
-) -> Annealed:
-    """Anneal over `movable` rows under the rules of `mask`; keep `solution` if the result has more moves.
-
-    `others`: rows that an earlier search may have placed or dropped.
-    """
+def _improve(search: Search, movable: Int, mask: RuleMask, seed: np.random.SeedSequence, budget: Budget) -> Annealed:
+    """Anneal over `movable` rows under the rules of `mask`; keep the solution if the result has more moves."""
+    problem, solution, config, others = search.problem, search.solution, search.config, search.others
     places, moves = places_of(problem, solution, others), int(solution.totals.moves)
     displaced = int(solution.totals.displaced)
     choice = Choice(movable[:0], movable, displaced, mask, config.swap_primary_probability, 0.0, spare=1)
-    annealed = anneal_chains(problem, solution, choice, config, seed, budget, extensions, others)
+    annealed = anneal_chains(search, choice, seed, budget)
     if solution.totals.moves <= moves:
         return annealed
     go_to(problem, solution, places, others)
@@ -432,24 +414,22 @@ def _affected_rows(problem: Problem, solution: Solution, breaches: Breaches) -> 
 
 
 def _repair_randomly(
-    problem: Problem,
-    solution: Solution,
-    extensions: Extensions | None,
+    search: Search,
     repaired: RuleMask,
     binding: RuleMask,
     breaches: Breaches,
     suspects: Int,
-    config: PlbConfig,
     rng: Stream,
     *,
     compares_rows: bool,
 ) -> bool:
-    """Apply the best of several random repairs to `solution`; return whether one was applied.
+    """Apply the best of several random repairs to the solution; return whether one was applied.
 
     `repaired`: rules to repair; `binding`: rules that bind the moves; `suspects`: the rows that may break a rule.
     `compares_rows`: see `Repairs`. Only under all rules: else two repairs could alternate, as one that improves a
     spread in part may break the rules that do not bind it, and one of these may break that spread otherwise.
     """
+    problem, solution, config = search.problem, search.solution, search.config
     most_moves = 8 * len(solution.node) + 8
     state, best = new_repair_state(problem, breaches, most_moves), new_transaction(most_moves)
     load = occupied_nodes(problem, solution) + (solution.departed * problem.transient if problem.counts_departed else 0)
@@ -468,7 +448,7 @@ def _repair_randomly(
         ),
         compares_rows=one_action and compares_rows,
     )
-    constraints = constraints_of(extensions, problem, solution)
+    constraints = constraints_of(search.extensions, problem, solution)
     with constraints.calls():
         try_repairs(problem, solution, constraints.state, repairs, load, rng, state, best)
     constraints.finish()
