@@ -28,7 +28,7 @@ from plb.model.plan import Energy
 from plb.model.rules import Rule
 from plb.policies import KNOWN as KNOWN_POLICIES
 from plb.settings.config import ANNEALING, NEIGHBOURHOODS, PlbConfig
-from plb.validation import check_collection, check_name
+from plb.validation import check_collection, check_known, check_name
 
 
 def with_options(name: str, policy: PlacementPolicy | None, options: Mapping[str, Any]) -> PlacementPolicy | None:
@@ -43,8 +43,7 @@ def with_options(name: str, policy: PlacementPolicy | None, options: Mapping[str
     if not names:
         raise InvalidValueError("PlbConfig", "policy_options", dict(options), f"{{}}, as {name} has no options")
     for option in options:
-        if option not in names:
-            raise UnknownNameError("option", option, names, f"policy {name}")
+        check_known("option", option, names, f"policy {name}")
     try:
         return attrs.evolve(deepcopy(policy), **deepcopy(dict(options)))  # type: ignore[misc]
     except PlbError:
@@ -214,8 +213,7 @@ _CHECKS: Mapping[str, Callable[[str, object], Any]] = {
 
 def registered(kind: str, name: str) -> Any:
     """Return the registered extension of a kind, such as TERM, with a name; raise an error for an unknown name."""
-    if name not in _registered[kind]:
-        raise UnknownNameError(kind, name, _registered[kind], "PlbConfig")
+    check_known(kind, name, _registered[kind], "PlbConfig")
     return _registered[kind][name]
 
 

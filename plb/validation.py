@@ -247,11 +247,16 @@ def check_quantum(item: str, field: str, value: float, *, high: float = math.inf
     return number
 
 
+def check_known(kind: str, name: str, known: Collection[str], context: str = "") -> None:
+    """Raise `UnknownNameError`, whose arguments these are, if a name is not among the known ones."""
+    if name not in known:
+        raise UnknownNameError(kind, name, known, context)
+
+
 def check_metrics(item: str, field: str, names: Iterable[str], metrics: Collection[str]) -> None:
     """Raise `UnknownNameError`, about `field` of `item`, at the first of `names` that is not among `metrics`."""
     for name in names:
-        if name not in metrics:
-            raise UnknownNameError("metric", name, metrics, context=f"{item}: {field}")
+        check_known("metric", name, metrics, f"{item}: {field}")
 
 
 def check_member(item: str, field: str, value: object, kind: type[Member]) -> Member:

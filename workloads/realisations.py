@@ -26,8 +26,8 @@ import numpy.typing as npt
 import polars as pl
 
 from plb.array_types import Float, Float32, Int
-from plb.errors import InvalidValueError, UnknownNameError
-from plb.validation import check_count, check_names
+from plb.errors import InvalidValueError
+from plb.validation import check_count, check_known, check_names
 from workloads.column_checks import Checker
 from workloads.readers.bitbrains import FILE as BITBRAINS_FILE
 from workloads.readers.bitbrains import KEYS, check_keys
@@ -196,8 +196,7 @@ def _resources(metrics: tuple[MetricInfo, ...], names: Sequence[str] | None, fil
     by_name = {metric.name: metric for metric in metrics}
     requested = check_names("traces", "resources", names or ["cpu" if "cpu" in by_name else metrics[0].name])
     for name in requested:
-        if name not in by_name:
-            raise UnknownNameError("resource", name, by_name, str(file))
+        check_known("resource", name, by_name, str(file))
     if len(set(requested)) < len(requested):
         raise InvalidValueError("traces", "resources", requested, "names that differ")
     return tuple(by_name[name] for name in requested)

@@ -17,8 +17,8 @@ import attrs
 import numpy as np
 
 from plb.array_types import Float32, Int8
-from plb.errors import PlbError, UnknownNameError
-from plb.validation import check_kind, check_mapping, check_name, check_number
+from plb.errors import PlbError
+from plb.validation import check_kind, check_known, check_mapping, check_name, check_number
 from workloads.trace import MetricInfo
 
 PUBLISHED_SHARE = 0.90
@@ -226,8 +226,7 @@ def highest(name: str) -> float:
 def _check_known(kind: str, name: str, owner: type) -> None:
     """Raise `UnknownNameError`, for a name of a `kind`, if the attrs class `owner` has no such field except "name"."""
     names = [field for field in attrs.fields_dict(owner) if field != "name"]
-    if name not in names:
-        raise UnknownNameError(kind, name, names)
+    check_known(kind, name, names)
 
 
 _HIGHEST = {

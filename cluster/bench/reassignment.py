@@ -19,7 +19,6 @@ from cluster.bench.reassignment_instances import ReassignmentInstance, find_inst
 from cluster.tables import new_table
 from plb.compiler import working_time
 from plb.engine import PlacementAndLoadBalancing
-from plb.errors import UnknownNameError
 from plb.extensions.constraints import Constraint
 from plb.extensions.energy_terms import EnergyTerm
 from plb.model import Metric, Node, Partition, Replica, Role, Service
@@ -33,6 +32,7 @@ from plb.ready_made import (
 )
 from plb.search.budget import Budget
 from plb.settings.config import PlbConfig
+from plb.validation import check_known
 
 PROCESSES_ON_MACHINE = 20
 """Mean number of processes on a machine up to which the search begins hot, and half of its steps move several."""
@@ -143,8 +143,7 @@ def models_of(directory: Path, names: Iterable[str] = ()) -> list[Path]:
     """Return the model files of a directory; with `names`, only the files of these instances."""
     models = {path.name.removeprefix("model_").partition(".")[0]: path for path in find_instances(directory)}
     for name in (requested := list(names)):
-        if name not in models:
-            raise UnknownNameError("instance", name, models, f"directory {directory}")
+        check_known("instance", name, models, f"directory {directory}")
     return [path for name, path in models.items() if not requested or name in requested]
 
 

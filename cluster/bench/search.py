@@ -21,7 +21,6 @@ from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, kernel, uniform, working_time
 from plb.energy.terms import present_energy
 from plb.engine import PlacementAndLoadBalancing
-from plb.errors import UnknownNameError
 from plb.evaluation.delta import apply_proposal
 from plb.evaluation.proposals import GENERATED, REJECTED, TALLY_SIZE, evaluate_in_place, refusal_in_place
 from plb.model import Metric, Node, Partition, Replica, Role, Service
@@ -33,6 +32,7 @@ from plb.search.budget import Budget
 from plb.settings.config import LONG_SEARCH, PlbConfig
 from plb.state.arrays import Problem, Proposal, Solution, are_siblings, proposed
 from plb.testing import configuration_of
+from plb.validation import check_known
 
 EXCHANGES = 0.5
 """Share of exchanges among the proposals."""
@@ -230,11 +230,10 @@ def shapes_of(names: Iterable[str] = (), nodes: Iterable[int] = ()) -> tuple[Sea
     """Return the shapes of these names and numbers of nodes, by default all; unknown ones raise `UnknownNameError`."""
     requested_names, requested_nodes = list(names), list(nodes)
     for name in requested_names:
-        if name not in (shape_names := [shape.name for shape in SHAPES]):
-            raise UnknownNameError("instance", name, shape_names, "bench search")
+        check_known("instance", name, [shape.name for shape in SHAPES], "bench search")
+    node_counts = sorted({shape.nodes for shape in SHAPES})
     for node_count in requested_nodes:
-        if node_count not in (node_counts := sorted({shape.nodes for shape in SHAPES})):
-            raise UnknownNameError("number of nodes", str(node_count), map(str, node_counts), "bench search")
+        check_known("number of nodes", str(node_count), [*map(str, node_counts)], "bench search")
     return tuple(
         shape
         for shape in SHAPES

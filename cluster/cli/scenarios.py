@@ -194,12 +194,11 @@ def compare_command(
     from cluster.results.reading import read_results
     from cluster.results.summary_tables import FIGURES, SHOWN
     from cluster.results.writing import check_outputs, files_of_results, write_figures
-    from plb import UnknownNameError
+    from plb.validation import check_known
 
     figures = list(dict.fromkeys(figure or SHOWN))
     for name in figures:
-        if name not in FIGURES:
-            raise UnknownNameError("figure", name, FIGURES, "--figure")
+        check_known("figure", name, FIGURES, "--figure")
     check_outputs([file for directory in folder for file in files_of_results(directory)], [], json)
     comparison = compare_results([read_results(directory) for directory in folder])
     write_figures(json, comparison.as_json(), *comparison.origin)

@@ -46,14 +46,13 @@ def check_command(
 
     from cluster.results.writing import check_file, write_figures
     from cluster.traces import statistics_table
-    from plb.errors import UnknownNameError
+    from plb.validation import check_known
     from workloads.region_statistics import check_region
     from workloads.regions import REGIONS
 
     names = region or list(REGIONS)
     for name in names:
-        if name not in REGIONS:
-            raise UnknownNameError("region", name, REGIONS)
+        check_known("region", name, REGIONS)
     check_file(json)
     statistics = {}
     for name in names:
@@ -238,11 +237,10 @@ def describe_command(
 
 def _reader(name: str) -> PublicReader:
     """Return the reader of a public format."""
-    from plb.errors import UnknownNameError
+    from plb.validation import check_known
     from workloads.readers import READERS
 
-    if name not in READERS:
-        raise UnknownNameError("format", name, READERS, "--format")
+    check_known("format", name, READERS, "--format")
     return READERS[name]
 
 
@@ -261,12 +259,11 @@ def generate_command(
 ) -> None:
     """Write tenants of a synthetic region in the format of this project."""
     from cluster.results.writing import check_file, check_free, versions, write_figures
-    from plb.errors import UnknownNameError
+    from plb.validation import check_known
     from workloads.regions import REGIONS, generate, with_random_starts
     from workloads.trace_files import write_traces
 
-    if region not in REGIONS:
-        raise UnknownNameError("region", region, REGIONS)
+    check_known("region", region, REGIONS)
     check_free(out, force=force)
     check_file(json)
     traces = generate(REGIONS[region], tenants, seed)

@@ -25,7 +25,7 @@ from cluster.simulation.random_streams import stream
 from plb.array_types import Float, Int
 from plb.errors import ConflictError, InvalidValueError, PlbError, UnknownNameError
 from plb.model import Role
-from plb.validation import check_count
+from plb.validation import check_count, check_known
 from workloads.regions import REGIONS, generate
 from workloads.trace import TraceSet, split_tenants
 
@@ -143,8 +143,7 @@ class TraceJobs:
     def _column(self, resource: str) -> int:
         """Return the column of a resource in the traces."""
         names = self.traces.metric_names
-        if resource not in names:
-            raise UnknownNameError("metric", resource, names, context=f"{self.name}: resources")
+        check_known("metric", resource, names, f"{self.name}: resources")
         return names.index(resource)
 
     def _samples_a_step(self) -> int:

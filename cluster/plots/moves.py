@@ -14,8 +14,8 @@ import polars as pl
 
 from cluster.plots.base import DAY, coloured, plot_counts, shortened, styled, use_open_axes
 from cluster.simulation.run_tables import CAUSES_OF_MOVES, TERMS, cause_text
-from plb import UnknownNameError
 from plb.array_types import Int
+from plb.validation import check_known
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -119,8 +119,7 @@ def plot_energy(ax: Axes, plans: pl.DataFrame, term: str, policies: Sequence[str
 
     `plans`: the table of plans of the repeat; `days`: where the axis ends.
     """
-    if term not in TERMS:
-        raise UnknownNameError("term", term, TERMS)
+    check_known("term", term, TERMS)
     for policy, style in styled(policies):
         policy_plans = plans.filter(pl.col("policy") == policy)
         times, values = (policy_plans["time_s"] / DAY).to_numpy(), policy_plans[f"{term}_after"].to_numpy()

@@ -18,6 +18,7 @@ from cluster.scenario.sections import check_directory_name
 from cluster.simulation.recorder import KINDS_OF_VIOLATIONS, RunSummary, SlowPlan
 from cluster.simulation.run_tables import TABLES, columns_of
 from plb import PlbError, UnknownNameError
+from plb.validation import check_known
 
 LARGEST = 1e15
 """Maximum absolute value of numbers, so that their sums are finite and exact."""
@@ -309,8 +310,7 @@ class Results:
         ResultsError
             One of its files is missing, damaged or without required columns.
         """
-        if name not in TABLES:
-            raise UnknownNameError("table", name, TABLES, str(self.folder))
+        check_known("table", name, TABLES, str(self.folder))
         empty = pl.DataFrame(schema={column: spec.dtype for column, spec in columns_of(name).items()})
         frames = [self._table_of_run(run, name) for run in self.runs if repeat in (None, run.repeat)]
         return pl.concat([empty, *frames]).sort("policy", "repeat", maintain_order=True)

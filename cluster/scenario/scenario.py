@@ -23,12 +23,13 @@ from cluster.scenario.cluster_sections import ClusterSection, Faults, Upgrades
 from cluster.scenario.digests import digest_of
 from cluster.scenario.sections import LONGEST, Section, check_directory_name, count, number, span
 from cluster.scenario.workload_sections import OF_PLANS, ApplicationsSection, Known, Scaling, Workload
-from plb import InvalidValueError, Metric, PlbConfig, UnknownNameError
+from plb import InvalidValueError, Metric, PlbConfig
 from plb.policies import KNOWN as PLACEMENT_POLICIES
 from plb.policies import READ_HISTORY
 from plb.registry import path_options, policies
 from plb.risk.estimators import MonteCarlo, estimator_of
 from plb.settings.config import ANNEALING
+from plb.validation import check_known
 
 
 def import_files(files: Iterable[str]) -> None:
@@ -176,8 +177,7 @@ class Scenario:
         for name in self.policies:
             check_directory_name("policies", name)
         for name in self.run.policies:
-            if name not in self.policies:
-                raise UnknownNameError("policy", name, self.policies, "run.policies")
+            check_known("policy", name, self.policies, "run.policies")
             search, options = self._search(name)
             for option in path_options(policies().get(search)):
                 if not options.get(option):

@@ -75,18 +75,10 @@ def inputs_of(scenario: Scenario) -> list[Path]:
 def scenario_from(
     data: Mapping[str, Any], *, source: str = "scenario", text: str = "", name: str = "", folder: Path | None = None
 ) -> Scenario:
-    """Return the scenario that a table of tables describes.
+    """Return the scenario that a table of tables, the contents of a TOML file, describes.
 
-    Parameters
-    ----------
-    data
-        The contents of the TOML file.
-    source, text
-        Its name and its text, for messages.
-    name
-        Name of the scenario if `data` has none.
-    folder
-        Base of relative paths in `imports`; None: the current directory.
+    `source`, `text`: name and text of the file, for messages; `name`: of the scenario if `data` has none; `folder`:
+    base of relative paths in `imports`, None: the current directory.
     """
     reader = _ScenarioReader(text, Path() if folder is None else folder)
     return reader.checked(source, reader.scenario({"name": name or source, **data}))

@@ -9,7 +9,8 @@ from typing import Any, Literal
 import attrs
 
 from cluster.scenario.sections import LONGEST, Section, count, number, span
-from plb import Application, InvalidValueError, PlbError, UnknownNameError
+from plb import Application, InvalidValueError, PlbError
+from plb.validation import check_known
 from workloads.region_parameters import RegionParameters
 from workloads.regions import REGIONS
 
@@ -241,8 +242,7 @@ class Workload(Section):
 
     def parameters_of_region(self) -> RegionParameters:
         """Return the parameters of the synthetic region, with the changes applied."""
-        if self.region not in REGIONS:
-            raise UnknownNameError("region", self.region, REGIONS, "workload.region")
+        check_known("region", self.region, REGIONS, "workload.region")
         return REGIONS[self.region].changed(self.region_parameters)
 
 

@@ -16,6 +16,7 @@ from cluster.simulation.simulated_cluster import SimulatedCluster
 from cluster.simulation.tenancies import Loss, PlanExecution, Tenancies, Tenancy, as_leaving
 from plb import Move, MoveKind, Node, UnknownNameError
 from plb.model import DeactivationIntent, DeactivationStatus, ReplicaState
+from plb.validation import check_known
 
 Interval = tuple[int, int]
 """Seconds since the start: the first second of a fault, and the first after it."""
@@ -54,8 +55,7 @@ def _check_names(faults: Faults, nodes: Sequence[Node]) -> None:
     paths = {node.fault_domain_path[:depth] for node in nodes for depth in range(1, len(node.fault_domain_path) + 1)}
     for section in ("crashes", "flapping"):
         for fault in getattr(faults, section):
-            if fault.node not in names:
-                raise UnknownNameError("node", fault.node, names, f"faults.{section}")
+            check_known("node", fault.node, names, f"faults.{section}")
     for outage in faults.outages:
         if _path_of(outage) not in paths:
             domains = sorted("/".join(path) for path in paths)

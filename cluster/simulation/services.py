@@ -24,6 +24,7 @@ from plb.model import Role
 from plb.model.service import AMOUNTS
 from plb.risk import DemandHistory
 from plb.risk.estimators import estimator_of, reads_limits
+from plb.validation import check_known
 
 NO_APPLICATION = -1
 
@@ -75,8 +76,7 @@ def _check_metrics(name: str, section: ApplicationsSection, metrics: Sequence[st
     """Raise an error if the section of applications `name` has an amount in a metric that is missing."""
     for field in AMOUNTS:
         for metric in getattr(section, field):
-            if metric not in metrics:
-                raise UnknownNameError("metric", metric, metrics, f"applications.{name}.{field}")
+            check_known("metric", metric, metrics, f"applications.{name}.{field}")
 
 
 class ApplicationUse:
@@ -290,8 +290,7 @@ def _check_metric_names(scenario: Scenario, source: Source) -> None:
     }
     for key, metrics in metrics_by_key.items():
         for name in metrics:
-            if name not in names:
-                raise UnknownNameError("metric", name, names, key)
+            check_known("metric", name, names, key)
 
 
 def coarse_quantum(largest: float) -> float:

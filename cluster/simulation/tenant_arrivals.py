@@ -31,6 +31,7 @@ from cluster.simulation.tenant_pools import PlanPool, Source, TenantPool
 from plb import ConflictError, UnknownNameError
 from plb.array_types import Bool, Float, Int
 from plb.model import Role
+from plb.validation import check_known
 from workloads.trace import MetricInfo, TraceSet, concatenate
 
 LOWER_DENSITY = "a lower workload.density or more nodes"
@@ -324,8 +325,7 @@ def section_by_class(scaling: Mapping[str, Scaling], traces: TraceSet) -> Int:
         ]
         if not class_codes:
             raise UnknownNameError("tenant class", section.tenant_class, traces.classes, f"scaling.{name}.tenant_class")
-        if section.metric not in traces.metric_names:
-            raise UnknownNameError("metric", section.metric, traces.metric_names, f"scaling.{name}.metric")
+        check_known("metric", section.metric, traces.metric_names, f"scaling.{name}.metric")
         for class_code in class_codes:
             class_name = traces.classes[class_code]
             if section_of[class_code] >= 0:

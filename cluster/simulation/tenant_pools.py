@@ -15,10 +15,11 @@ from cluster.errors import refusal
 from cluster.scenario.scenario import Scenario
 from cluster.scenario.workload_sections import Workload
 from cluster.simulation.recorded_arrivals import RecordedPool, mean_demand, recorded_span
-from plb import ConflictError, PlbError, UnknownNameError
+from plb import ConflictError, PlbError
 from plb.array_types import Int
 from plb.provisioning import ProvisioningPlan
 from plb.risk import DemandHistory
+from plb.validation import check_known
 from workloads.compression import compress
 from workloads.provisioning import NodeSpec, read_instance, read_plan
 from workloads.provisioning.plans import parse_nodes
@@ -139,12 +140,10 @@ def read_source(scenario: Scenario) -> Source:
 
 def _check_metrics(scenario: Scenario, metric_names: Sequence[str]) -> None:
     """Raise an error if the density or a capacity is in a metric that `metric_names` lacks, or it has no capacity."""
-    if scenario.workload.density_metric not in metric_names:
-        raise UnknownNameError("metric", scenario.workload.density_metric, metric_names, "workload.density_metric")
+    check_known("metric", scenario.workload.density_metric, metric_names, "workload.density_metric")
     if scenario.cluster.capacities is not None:
         for name in scenario.cluster.capacities:
-            if name not in metric_names:
-                raise UnknownNameError("metric", name, metric_names, "cluster.capacities")
+            check_known("metric", name, metric_names, "cluster.capacities")
     if scenario.workload.density_metric not in scenario.cluster.capacity:
         message = f"needs a capacity of {scenario.workload.density_metric!r}, the metric of the tenant density"
         raise refusal(scenario.name, "cluster.capacities", message)

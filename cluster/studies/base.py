@@ -16,7 +16,7 @@ from cluster.scenario.scenario import Scenario
 from cluster.scenario.scenario_file import override, read_scenario
 from cluster.scenario.workload_sections import OF_REPORTS
 from cluster.simulation.tenant_pools import check_inputs
-from plb import UnknownNameError
+from plb.validation import check_known
 from workloads.regions import REGIONS
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -122,8 +122,7 @@ def base_of(region: Sequence[str] | None, scenario: Path | None, traces: Path | 
 def base_of_regions(names: Sequence[str] = (), history_tenants: int = HISTORY_TENANTS) -> Base:
     """Return the base of synthetic regions; without names, of all of them."""
     for name in names:
-        if name not in REGIONS:
-            raise UnknownNameError("region", name, REGIONS)
+        check_known("region", name, REGIONS)
     regions = tuple(dict.fromkeys(names)) or tuple(REGIONS)
     tables = {"workload": {"kind": "region", "history_tenants": history_tenants}}
     variants = {name: {"region": name} for name in regions}

@@ -9,8 +9,7 @@ from typing import Any
 
 import attrs
 
-from plb.errors import UnknownNameError
-from plb.validation import check_count, check_number, check_text
+from plb.validation import check_count, check_known, check_number, check_text
 
 ITEM = "training"
 """Name of `TrainingSettings` in errors."""
@@ -50,8 +49,7 @@ def _field(check: Callable[[str, Any], Any], default: Any) -> Any:
 def _network(field: str, value: object) -> str:
     """Return `value` if it is the name of a network, else raise an error with the name of the field."""
     name = check_text(ITEM, field, value)
-    if name not in NETWORKS:
-        raise UnknownNameError("network", name, NETWORKS, context=ITEM)
+    check_known("network", name, NETWORKS, ITEM)
     return str(name)
 
 

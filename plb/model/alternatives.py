@@ -10,13 +10,13 @@ import attrs
 import numpy as np
 
 from plb.array_types import Bool, Float, Int
-from plb.errors import UnknownNameError
 from plb.model.expressions import UnmetClause
 from plb.model.outcome import Immovable, RuledOut, diagnosis_in_words
 from plb.model.plan import Energy
 from plb.model.role import Role
 from plb.model.rules import NO_REFUSAL, Rule
 from plb.phrasing import amount, counted, listed, rule_in_words
+from plb.validation import check_known
 
 
 @attrs.frozen
@@ -227,8 +227,7 @@ class NodeScores:
         UnknownNameError
             If the node is not known.
         """
-        if node not in self.nodes:
-            raise UnknownNameError("node", node, self.nodes)
+        check_known("node", node, self.nodes)
         return self._reason(self.nodes.index(node))
 
     def _reason(self, index: int) -> str | None:

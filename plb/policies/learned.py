@@ -16,13 +16,13 @@ import attrs
 import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Float, Int
-from plb.errors import InvalidValueError, UnknownNameError
+from plb.errors import InvalidValueError
 from plb.extensions.configuration import Configuration
 from plb.learning.placement_game import WAIT, Observation, ObservationShape
 from plb.model import Role
 from plb.policies.fits import not_deactivated
 from plb.risk.demand_history import ExpectedDemand
-from plb.validation import check_name, check_names, check_number, check_switch
+from plb.validation import check_known, check_name, check_names, check_number, check_switch
 
 if TYPE_CHECKING:
     from plb.learning.policy import LearnedPolicy
@@ -121,8 +121,7 @@ class Learned:
         metrics, resources = [metric.name for metric in configuration.description.metrics], network.shape.resources
         names = self.metrics or network.resources or tuple(metrics[:resources])
         for name in names:
-            if name not in metrics:
-                raise UnknownNameError("metric", name, metrics, f"policy {self.name}: metrics")
+            check_known("metric", name, metrics, f"policy {self.name}: metrics")
         if len(names) != resources:
             allowed = f"{resources} metrics, one for each resource that {self.checkpoint} was trained with"
             raise InvalidValueError(f"policy {self.name}", "metrics", names, allowed)

@@ -13,7 +13,7 @@ from plb.errors import UnknownNameError
 from plb.model import Metric
 from plb.model.metric import MetricSettings
 from plb.model.setting_fields import Setting, settings_of
-from plb.validation import check_items, check_mapping, plain_scalar
+from plb.validation import check_items, check_known, check_mapping, plain_scalar
 
 _NAMES = {
     "the seed is an argument of the engine, `PlacementAndLoadBalancing(config, seed=...)`": "InitialRandomSeed",
@@ -118,7 +118,6 @@ def with_maps(metrics: Iterable[Metric], by_metric: Mapping[str, Mapping[str, An
     for name, entries in by_metric.items():
         field, setting = maps[name]
         for key, value in check_mapping("PlbConfig", name, entries, "a mapping of metrics to values").items():
-            if key not in changes:
-                raise UnknownNameError("metric", key, changes, f"PlbConfig: {name}")
+            check_known("metric", key, changes, f"PlbConfig: {name}")
             changes[key][field] = setting.translate(plain_scalar(value))
     return tuple(attrs.evolve(metric, **changes[metric.name]) for metric in checked)

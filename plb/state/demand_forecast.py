@@ -10,7 +10,6 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Float, Float32, Int, Int32
 from plb.compiler import by_pointer, kernel
-from plb.errors import UnknownNameError
 from plb.model.quanta import UNLIMITED
 from plb.risk.anchoring import Anchoring, Anchors, anchor_peaks, find_grown, next_growth, recorded_peaks
 from plb.risk.counter_based_random import seed_word
@@ -21,6 +20,7 @@ from plb.settings.config import PlbConfig, Replay
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.replica_table import RowTable, merged
+from plb.validation import check_known
 
 NEVER = math.inf
 """Time at which a row is due that is in no queue."""
@@ -459,8 +459,7 @@ class DemandForecast(Forecast):
 
 def _history_metric(history: DemandHistory, metric: str) -> int:
     """Return the index of a metric in a history."""
-    if metric not in history.metrics:
-        raise UnknownNameError("metric", metric, history.metrics, context="demand history")
+    check_known("metric", metric, history.metrics, "demand history")
     return history.metrics.index(metric)
 
 

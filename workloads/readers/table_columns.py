@@ -16,7 +16,7 @@ import polars as pl
 from plb.array_types import Bool
 from plb.errors import MOST_LISTED, ConflictError, InvalidValueError, UnknownNameError
 from plb.phrasing import listed
-from plb.validation import check_number
+from plb.validation import check_known, check_number
 from workloads.column_checks import Checker
 from workloads.readers.base import MISSING, NEGATIVE, measured
 from workloads.readers.external_sort import OWNER, ROW, TIME
@@ -233,8 +233,7 @@ def layout_of(table: Table, columns: TableColumns) -> TableLayout:
     limits = dict(_pair(text) for text in columns.limits)
     for kind, chosen in (("limits", limits), ("trends", columns.trends)):
         for name in chosen:
-            if name not in {metric.info.name for metric in metrics}:
-                raise UnknownNameError("metric", name, [m.info.name for m in metrics], f"table: {kind}")
+            check_known("metric", name, [m.info.name for m in metrics], f"table: {kind}")
     cells = _cells(columns, metrics, names, where)
     layout = TableLayout(columns=columns, metrics=metrics, limits=limits, cells=cells)
     for name in layout.needed:

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, TypeAlias
 import attrs
 
 from plb.errors import InvalidValueError, UnknownNameError
-from plb.validation import check_count, check_items, check_member, check_number, check_switch, check_text
+from plb.validation import check_count, check_items, check_known, check_member, check_number, check_switch, check_text
 
 LEAST_SEEN = 2
 """The first sample of a task never counts as warm, for any warm-up."""
@@ -327,8 +327,7 @@ def _value(cls: type[Any], kind: str, name: str, text: str) -> object:
     `kind`: of the class, for errors; the class checks ranges.
     """
     fields = {field.name: field for field in attrs.fields(cls)}
-    if name not in fields:
-        raise UnknownNameError("parameter", name, fields, kind)
+    check_known("parameter", name, fields, kind)
     default = fields[name].default
     if isinstance(default, bool):
         if text.lower() not in SWITCH:
