@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 from collections.abc import Mapping
 from functools import cached_property
 from itertools import chain
@@ -40,6 +41,53 @@ def check_length(item: str, name: str) -> None:
         raise InvalidValueError(item, "name", name, f"at most {LONGEST_NAME} letters")
 
 
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+"""Letters that would break or forge a line of the log."""
+MOST_FIELDS, MOST_NAMES = 1000, 10_000
+"""Most entries of an object, and of a list, in a description."""
+MOST_METRICS = 100
+"""Metrics of a cluster."""
+MOST_REPLICAS = 1000
+"""Replicas of a partition that a service asks for."""
+MOST_PLACED = 100_000
+"""Partitions that a plan is to place."""
+
+
+def check_text(item: str, field: str, text: str) -> None:
+    """Raise `InvalidValueError` for a text with control characters."""
+    if CONTROL.search(text):
+        raise InvalidValueError(item, field, text, "a text without control characters")
+
+
+def check_cluster_name(name: str) -> None:
+    """Raise `InvalidValueError` unless a cluster may have a name, which is a part of paths."""
+    check_length("cluster", check_name("cluster", name))
+    check_text("cluster", "name", name)
+    if "/" in name or name in (".", ".."):
+        raise InvalidValueError("cluster", "name", name, "a name without /, other than . and ..")
+
+
+def check_size(item: str, field: str, size: int, most: int) -> None:
+    """Raise `InvalidValueError` if there are more than `most`."""
+    if size > most:
+        raise InvalidValueError(item, f"number of {field}", size, f"at most {most:,}")
+
+
+def check_values(item: str, field: str, value: Any) -> None:
+    """Raise `InvalidValueError` for control characters in a value, and for a value of very many parts."""
+    if isinstance(value, str) and field != "placement_constraint":
+        check_text(item, field, value)
+    elif isinstance(value, dict):
+        check_size(item, field, len(value), MOST_FIELDS)
+        for key, part in value.items():
+            check_text(item, f"name in {field}", key)
+            check_values(item, key, part)
+    elif isinstance(value, list):
+        check_size(item, field, len(value), MOST_NAMES)
+        for part in value:
+            check_values(item, field, part)
+
+
 class RequestError(PlbError):
     """A request is damaged, or a value in it has another type than it should have.
 
@@ -61,6 +109,8 @@ class ClusterEvent(Struct, kw_only=True, forbid_unknown_fields=True, tag_field="
     """Method of the engine that takes the fields of the event; empty: the method has the name of the kind."""
     takes_time: ClassVar[bool] = False
     """Whether the method takes the time of the event, too."""
+    columns: ClassVar[tuple[str, ...]] = ()
+    """Fields with long lists."""
     now: float | None = None
     """Time in seconds of the host's clock; None: the latest one."""
     id: Annotated[str, Meta(max_length=200)] | None = None
@@ -97,6 +147,14 @@ class ClusterEvent(Struct, kw_only=True, forbid_unknown_fields=True, tag_field="
             if isinstance(getattr(self, name), dict) and name in PARTS:
                 check_length(name, getattr(self.part(name), "name", ""))
 
+    def admit(self) -> None:
+        """Raise `PlbError` for what no client may send, but the log may have of earlier versions."""
+        if self.id == "":
+            raise RequestError("id", "Expected at least 1 letter")
+        for name in ("id", *self.own_fields()):
+            if name not in self.columns:
+                check_values(self.kind, name, getattr(self, name))
+
     def part(self, name: str) -> Any:
         """Return the object of the model that a field describes; an invalid description raises `PlbError`."""
         return read(PARTS[name], getattr(self, name), name)
@@ -115,6 +173,11 @@ class PutService(ClusterEvent, tag="service"):
 
     method = "update_service"
     service: Annotated[Document, _document(Service)]
+
+    def admit(self) -> None:
+        """Refuse more replicas, too, than can be explained."""
+        super().admit()
+        check_size(self.kind, "target_replicas", self.service.get("target_replicas", 1), MOST_REPLICAS)
 
 
 class PutPartition(ClusterEvent, tag="partition"):
@@ -136,6 +199,11 @@ class Configure(ClusterEvent, tag="settings"):
 
     method = "configure"
     settings: Annotated[Document, _document(PlbConfig)]
+
+    def admit(self) -> None:
+        """Refuse very many metrics, too."""
+        super().admit()
+        check_size(self.kind, "metrics", len(self.settings.get("metrics", ())), MOST_METRICS)
 
 
 class OfName(ClusterEvent):
@@ -195,6 +263,7 @@ class SetUpgradedDomains(ClusterEvent, tag="upgraded_domains"):
 class ReportLoads(ClusterEvent, tag="loads", dict=True):
     """Loads of m replicas as columns; each replica is given by its partition and its node, or by its index."""
 
+    columns = ("loads", "partitions", "nodes", "indices")
     is_structural: ClassVar[bool] = False
     loads: list[list[float]]
     """(m, R) loads in user units, metrics in the order of the settings."""
@@ -252,6 +321,7 @@ class RequestPlan(ClusterEvent, tag="plan"):
     """
 
     is_structural: ClassVar[bool] = False
+    columns = ("partitions",)
     call: Literal["refresh", "place", "repair", "balance"] = "refresh"
     """The call of the engine."""
     partitions: list[str] | None = None
@@ -266,6 +336,14 @@ class RequestPlan(ClusterEvent, tag="plan"):
         if self.partitions is not None and self.call != "place":
             raise InvalidValueError(self.kind, "partitions", self.partitions, 'none, except with call = "place"')
         self.budget()
+
+    def admit(self) -> None:
+        """Refuse partitions, too, that are given twice, and very many."""
+        super().admit()
+        names = self.partitions or []
+        check_size(self.kind, "partitions", len(names), MOST_PLACED)
+        if len({*names}) < len(names):
+            raise InvalidValueError(self.kind, "partitions", f"{len(names)} names", "each name once")
 
     def budget(self) -> Budget:
         """Return the budget of the search."""
@@ -289,7 +367,14 @@ class ApplyPlan(OfPlan, tag="apply"):
 class ReportOutcomes(OfPlan, tag="outcomes"):
     """Moves of a plan that was carried out, by position, that failed or were refused: they are taken back."""
 
+    columns = ("failed",)
     failed: list[Annotated[int, Meta(ge=0, lt=2**31)]]
+
+    def admit(self) -> None:
+        """Refuse positions, too, that are given twice."""
+        super().admit()
+        if len({*self.failed}) < len(self.failed):
+            raise InvalidValueError(self.kind, "failed", f"{len(self.failed)} positions", "each position once")
 
 
 class DiscardPlan(OfPlan, tag="discard"):
@@ -372,6 +457,11 @@ class MakeCluster(ClusterEvent, tag="cluster"):
     history: PastTenants | None = None
     """Past tenants, from which Monte Carlo samples demand; the log has them in this event only."""
 
+    def admit(self) -> None:
+        """Refuse very many metrics, too."""
+        super().admit()
+        check_size(self.kind, "metrics", len(self.settings.get("metrics", ())), MOST_METRICS)
+
     def past(self) -> DemandHistory | None:
         """Return the demand history of the cluster; None: it has none."""
         return None if self.history is None else self.history.history()
@@ -414,8 +504,10 @@ LOGGED = msgspec.msgpack.Decoder(LoggedEvent)
 ENCODER = msgspec.msgpack.Encoder()
 
 
-def decoded(data: bytes | dict[str, Any], kind: Any, *, packed: bool = False) -> Any:
+def decoded(data: bytes | dict[str, Any], kind: Any, *, packed: bool = False, first: Any = None) -> Any:
     """Return the value of a type from JSON, with `packed` from MessagePack, or from its fields.
+
+    `first`: a type with fewer parts, which the data must have before they are read: lengths are checked after items.
 
     Raise `PlbError` if the data are damaged, a field is unknown or missing, or a value is out of its range.
     """
@@ -423,7 +515,10 @@ def decoded(data: bytes | dict[str, Any], kind: Any, *, packed: bool = False) ->
     try:
         if isinstance(data, dict):
             return msgspec.convert(data, kind)
-        return msgspec.msgpack.decode(data, type=kind) if packed else msgspec.json.decode(data, type=kind)
+        decode = msgspec.msgpack.decode if packed else msgspec.json.decode
+        if first is not None:
+            decode(data, type=first)
+        return decode(data, type=kind)
     except msgspec.ValidationError as error:
         if isinstance(error.__cause__, PlbError):
             raise error.__cause__ from None

@@ -56,6 +56,12 @@ class Line(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True)
                 raise ConflictError("line: a cluster is made by the first event of a line")
 
 
+class UnreadLine(Struct):
+    """A request whose events are not read yet."""
+
+    events: Annotated[list[msgspec.Raw], Meta(max_length=MOST_EVENTS)] = []
+
+
 class Connection:
     """Answers the lines of a client."""
 
@@ -72,7 +78,7 @@ class Connection:
         try:
             if not data.endswith(b"\n"):
                 raise RequestError("document", "the line does not end")
-            line = decoded(data, Line)
+            line = decoded(data, Line, first=UnreadLine)
             self._token = line.token or self._token
             actor = self._access.admit(None if self._token is None else f"Bearer {self._token}", Right.READ)
             self.is_trusted = True

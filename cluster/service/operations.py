@@ -123,6 +123,8 @@ class Operation:
     """Type of its parameters."""
     body: Any = attrs.field(default=None, kw_only=True)
     """Type of its body, or of the event that path and parameters describe; None: it has none."""
+    body_first: Any = attrs.field(default=None, kw_only=True)
+    """Type with fewer parts that the body must have before it is read; None: none."""
     from_path: tuple[str, ...] = attrs.field(default=(), kw_only=True)
     """Fields of the body that the path gives."""
     whole: str | None = attrs.field(default=None, kw_only=True)
@@ -169,7 +171,7 @@ class Operation:
             raise RefusedError(415, f"the body must be of the type {JSON} or {PACKED[0]}")
         data, packed = await request.body() if self.has_body else b"", media in PACKED
         if self.has_body and not self.from_path and self.whole is None:
-            return events.decoded(data, self.body, packed=packed)
+            return events.decoded(data, self.body, packed=packed, first=self.body_first)
         fields = events.decoded(data, dict[str, Any], packed=packed) if data or self.whole else {}
         for name in self.from_path:
             value = request.path_params[name]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Annotated, Any, TypeAlias
 
@@ -14,9 +14,12 @@ from starlette.concurrency import run_in_threadpool
 from cluster.service.events import Engine
 from cluster.service.service import LiveCluster
 from plb import Alternatives
+from plb.errors import InvalidValueError
 from plb.model.documents import Document, plain
 from plb.model.rules import Violation
 
+MOST_PLACES = 100_000
+"""Replicas times nodes of a question: some seconds."""
 MOST_PARTITIONS = 10_000
 """Partitions of a question."""
 
@@ -89,13 +92,22 @@ class ReadScore(Read, tag="score"):
         """Return the scores."""
         return live.reader.engine.score(self.partition, now=self.now).as_json()
 
+    def alternatives(self, live: LiveCluster) -> Sequence[Alternatives]:
+        """Return the alternatives of the replicas; `InvalidValueError` where all other requests would wait for them."""
+        engine = live.reader.engine
+        places = len(engine.replicas(self.partition)) * len(engine.nodes)
+        if places > MOST_PLACES:
+            allowed = f"at most {MOST_PLACES:,} replicas times nodes"
+            raise InvalidValueError(f"partition {self.partition}", "alternatives", places, allowed)
+        return engine.alternatives(self.partition, now=self.now)
+
 
 class ReadAlternatives(ReadScore, tag="alternatives"):
     """For each replica of a partition, the nodes that could take it, best first, and those that cannot."""
 
     async def answer(self, live: LiveCluster) -> Any:
         """Return the nodes by replica."""
-        replicas = live.reader.engine.alternatives(self.partition, now=self.now)
+        replicas = self.alternatives(live)
         return await run_in_threadpool(_alternatives_as_json, replicas)
 
 
@@ -120,7 +132,7 @@ class ReadExplanation(ReadScore, tag="explain"):
 
     async def answer(self, live: LiveCluster) -> Any:
         """Return the words by replica."""
-        return [*map(self._explained, live.reader.engine.alternatives(self.partition, now=self.now))]
+        return [*map(self._explained, self.alternatives(live))]
 
     def _explained(self, replica: Alternatives) -> Document:
         """Return where a replica is, and why it is not on the node, or the nearest nodes."""

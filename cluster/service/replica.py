@@ -218,11 +218,15 @@ class ClusterReplica:
         """Take moves of a plan that was applied back, the last first."""
         self._expect(record, Status.APPLIED)
         assert record.document is not None
-        moves = moves_of(record.document)
+        moves, taken_back = moves_of(record.document), {*record.taken_back}
+        if len(failed) > len(moves):
+            raise InvalidValueError(
+                "outcomes", "failed", f"{len(failed)} positions", f"at most {len(moves)}, the moves"
+            )
         for position in failed:
             if not 0 <= position < len(moves):
                 raise InvalidValueError("outcomes", "failed", position, f"a position of the {len(moves)} moves")
-            if position in record.taken_back:
+            if position in taken_back:
                 raise ConflictError(f"outcomes: move {position} of plan {record.id} was taken back already")
             if record.leaving:
                 self._expect_under_way(moves[position])

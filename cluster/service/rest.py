@@ -29,6 +29,7 @@ from plb.errors import ConflictError, PlbError, UnknownNameError
 from plb.model.documents import Document, plain
 
 BATCH = Annotated[list[events.HostEvent], Meta(max_length=MOST_EVENTS)]
+UNREAD_BATCH = Annotated[list[msgspec.Raw], Meta(max_length=MOST_EVENTS)]
 SECONDS_OF_SILENCE = 15.0
 """Longest time without a message of a stream."""
 CLUSTER = "/v1/clusters/{cluster}"
@@ -277,7 +278,15 @@ OPERATIONS = (
     Operation("GET", f"{CLUSTER}/partitions/{{name}}", get_replicas, answer=list[Document]),
     Operation("GET", f"{CLUSTER}/applications/{{name}}", get_application, answer=Document),
     Operation("POST", f"{CLUSTER}/loads", send, right=Right.REPORT, body=events.ReportLoads),
-    Operation("POST", f"{CLUSTER}/events", send_batch, right=Right.REPORT, body=BATCH, answer=list[Answered]),
+    Operation(
+        "POST",
+        f"{CLUSTER}/events",
+        send_batch,
+        right=Right.REPORT,
+        body=BATCH,
+        body_first=UNREAD_BATCH,
+        answer=list[Answered],
+    ),
     Operation("GET", f"{CLUSTER}/events", cluster_events, answer=Changed, streams=True),
     Operation("POST", f"{CLUSTER}/plans", send, right=Right.REPORT, body=events.RequestPlan, status=202),
     Operation("GET", f"{CLUSTER}/plans", list_plans, answer=list[PlanStatus]),

@@ -18,7 +18,6 @@ from cluster.service.log import EntryInBrief, Log, LogEntry, LogError, Saved
 from cluster.service.replica import ClusterReplica, PlanRecord
 from cluster.service.searches import SearchThread
 from plb.errors import ConflictError, PlbError, UnknownNameError
-from plb.validation import check_name
 
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -216,12 +215,13 @@ class PlacementService:
     async def submit_all(self, cluster: str, batch: Sequence[events.LoggedEvent], actor: str) -> list[Receipt]:
         """Log events of a cluster together, and apply each in their order; errors as for `submit`."""
         for event in batch:
+            event.admit()
             if isinstance(event, events.RemoveCluster):
                 continue
             if not isinstance(event, events.MakeCluster) or cluster in self._unreadable:
                 self.cluster(cluster)
             elif cluster not in self.clusters:
-                events.check_length("cluster", check_name("cluster", cluster))
+                events.check_cluster_name(cluster)
                 event.engine(event.past())
         waiting: list[Pending] = []
         for event in batch:

@@ -360,3 +360,11 @@ def test_a_line_ends_with_an_error_when_the_log_cannot_take_its_plan(
         assert "disk is full" in answer["error"]["detail"]
 
     with_lines(tmp_path, story)
+
+
+@pytest.mark.parametrize("name", ["a/b", ".", "..", "a\nb", " ", "a" * 1001])
+def test_a_cluster_whose_name_is_no_part_of_a_path_is_not_made(tmp_path: Path, name: str) -> None:
+    async def story(client: Client) -> None:
+        assert (await client.ask(cluster=name, events=[MAKE]))["error"]["status"] == 422
+
+    with_lines(tmp_path, story)
