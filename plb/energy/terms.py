@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from plb.array_types import Bool
+from plb.array_types import Bool, Float
 from plb.compiler import kernel
 from plb.energy import expected_failovers, expected_overload, fragmentation, imbalance, movement
 from plb.energy.node_sums import change_aggregate, may_lower_target
@@ -47,6 +47,18 @@ def present_values(solution: Solution) -> TermValues:
 def present_energy(problem: Problem, solution: Solution) -> float:
     """Return the energy of the present solution."""
     return energy_of(problem.weights, present_values(solution))
+
+
+@kernel(inline=True)
+def write_energy_and_values(problem: Problem, solution: Solution, energy: Float) -> None:
+    """Write the energy of the present solution, then its `TermValues`, to `energy`, (1 + terms,)."""
+    values = present_values(solution)
+    energy[0] = energy_of(problem.weights, values)
+    energy[1 + _MOVEMENT] = values.movement
+    energy[1 + _IMBALANCE] = values.imbalance
+    energy[1 + _FRAGMENTATION] = values.fragmentation
+    energy[1 + _EXPECTED_FAILOVERS] = values.expected_failovers
+    energy[1 + _EXPECTED_OVERLOAD] = values.expected_overload
 
 
 def values_of(solution: Solution) -> TermValues:

@@ -34,6 +34,7 @@ from plb.energy.terms import (
     with_target,
     without_peaks,
     worst_term,
+    write_energy_and_values,
 )
 from plb.evaluation.delta import apply_proposal
 from plb.model.rules import NO_REFUSAL, RULES, RuleMask
@@ -262,13 +263,7 @@ def evaluate_places(problem: Problem, solution: Solution, row: int, nodes: Int, 
     """
     for index in range(nodes.shape[0]):
         apply_proposal(problem, solution, proposed(solution, row, nodes[index], NOWHERE))
-        energy[index, 0] = present_energy(problem, solution)
-        values = present_values(solution)
-        energy[index, 1] = values.movement
-        energy[index, 2] = values.imbalance
-        energy[index, 3] = values.fragmentation
-        energy[index, 4] = values.expected_failovers
-        energy[index, 5] = values.expected_overload
+        write_energy_and_values(problem, solution, energy[index])
         violating[index] = solution.violating[nodes[index]]
         apply_proposal(problem, solution, proposed(solution, row, NOWHERE, NOWHERE))
 
