@@ -20,7 +20,7 @@ DISTRIBUTION = "plb-engine"
 MEGABYTE = 1 << 20
 LONGEST_PURPOSE = 90
 """Characters of a line on an example."""
-SUFFIXES = (".toml", ".py", ".csv")
+SUFFIXES = (".toml", ".py", ".csv", ".ipynb")
 """Endings of the files that are examples by themselves; others belong to one of these or to a folder."""
 
 
@@ -89,6 +89,7 @@ def purpose(path: Path) -> str:
     if path.suffix == ".py":
         lines = (ast.get_docstring(ast.parse(text)) or "").splitlines()
     else:
+        text = "".join(json.loads(text)["cells"][0]["source"]) if path.suffix == ".ipynb" else text
         lines = [line.removeprefix("#").strip() for line in text.splitlines() if line.startswith("#")]
     return shorten(" ".join(lines).partition(". ")[0].rstrip("."), LONGEST_PURPOSE, placeholder=" ...")
 
@@ -113,11 +114,21 @@ def read_by(root: Path, path: Path) -> Iterator[Path]:
                 yield file
         return
     yield path
+    for text in _texts_in(path):
+        named = (path.parent / text).resolve()
+        if text and named != path and named.exists() and root.resolve() in named.parents:
+            yield from read_by(root, named)
+
+
+def _texts_in(path: Path) -> Iterator[str]:
+    """Yield all texts in a scenario, or in the code of a notebook."""
     if path.suffix == ".toml":
-        for text in _texts(tomllib.loads(path.read_text(encoding="utf-8"))):
-            named = (path.parent / text).resolve()
-            if text and named != path and named.exists() and root.resolve() in named.parents:
-                yield from read_by(root, named)
+        yield from _texts(tomllib.loads(path.read_text(encoding="utf-8")))
+    elif path.suffix == ".ipynb":
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+        constants = (node.value for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Constant))
+        yield from (value for value in constants if isinstance(value, str))
 
 
 def _texts(value: Any) -> Iterator[str]:

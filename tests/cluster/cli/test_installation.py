@@ -70,6 +70,11 @@ def test_a_scenario_comes_with_the_files_that_it_reads(name: str, tmp_path: Path
     assert all(path.exists() for path in inputs_of(read_scenario(tmp_path / name)) if path.is_relative_to(tmp_path))
 
 
+def test_a_notebook_comes_with_the_scenario_that_it_runs(tmp_path: Path) -> None:
+    assert plb("example", "notebook", "--out", tmp_path).exit_code == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"notebook.ipynb", "quickstart.toml"}
+
+
 def test_every_example_is_listed_and_has_a_purpose() -> None:
     lines = plb("example").stdout.splitlines()
     assert [line.split()[0] for line in lines] == NAMES
