@@ -37,7 +37,7 @@ from tests.cluster.small_provisioning import write_base
 from tests.sources import ROOT, modules
 from workloads.realisations import read_samples
 
-CONSTANTS_OF_PRESENTATION = {"COLOURS", "FAILED"}
+CONSTANTS_OF_PRESENTATION = {"COLOURS", "FAILED", "GREY"}
 """Constants of presentation that other modules may import: colours of plots, and an exit code."""
 
 
