@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import partial
-from types import MappingProxyType
 
 import attrs
 import numpy as np
@@ -134,18 +133,15 @@ class LeastPenalty:
         return int((penalties_after - penalties_before).argmin()) + 1
 
 
-_KINDS: Mapping[str, Callable[[FitRule], Policy]] = MappingProxyType(
-    {
-        "tetris": partial(HighestScore, tetris),
-        "best-fit": partial(HighestScore, best_fit),
-        "worst-fit": partial(HighestScore, worst_fit),
-        "random": RandomPlacement,
-    }
-)
-BASELINES: Mapping[str, Policy] = MappingProxyType(
-    {f"{name}-{fit.value}": kind(fit) for name, kind in _KINDS.items() for fit in FitRule}
-    | {"least-penalty": LeastPenalty()}
-)
+_KINDS: Mapping[str, Callable[[FitRule], Policy]] = {
+    "tetris": partial(HighestScore, tetris),
+    "best-fit": partial(HighestScore, best_fit),
+    "worst-fit": partial(HighestScore, worst_fit),
+    "random": RandomPlacement,
+}
+BASELINES: Mapping[str, Policy] = {
+    f"{name}-{fit.value}": kind(fit) for name, kind in _KINDS.items() for fit in FitRule
+} | {"least-penalty": LeastPenalty()}
 """All baselines by name: ``"tetris-mean"``, ``"least-penalty"``."""
 
 

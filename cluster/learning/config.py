@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -25,9 +24,12 @@ from plb.learning.settings import TrainingSettings
 from plb.validation import check_count
 
 SYNTHETIC = "synthetic"
-JOB_KINDS: Mapping[str, type[Jobs]] = MappingProxyType(
-    {SYNTHETIC: SyntheticJobs, "traces": TraceSource, "bitbrains": TraceSource, "region": RegionSource}
-)
+JOB_KINDS: Mapping[str, type[Jobs]] = {
+    SYNTHETIC: SyntheticJobs,
+    "traces": TraceSource,
+    "bitbrains": TraceSource,
+    "region": RegionSource,
+}
 """Values of ``kind`` in a section of jobs, and the classes of its other fields."""
 TOP_LEVEL = ("name", "machines", "jobs", "bootstrap", "penalties", "training", "evaluation")
 TRAINING_FIELDS = tuple(field.name for field in attrs.fields(TrainingSettings))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -33,26 +32,24 @@ class LearningFigure:
 
 LESS, MORE = True, False
 """Values of `LearningFigure.less_is_better`."""
-FIGURES: Mapping[str, LearningFigure] = MappingProxyType(
-    {
-        "reward": LearningFigure("reward", "sum of the rewards", MORE),
-        "over_use": LearningFigure("over-use", "usage beyond capacity, in machines, mean over steps", LESS),
-        "overloaded": LearningFigure("overloaded", "share of steps of used machines with over-use", LESS),
-        "machines": LearningFigure("machines", "machines with a job, mean over steps", LESS),
-        "most_machines": LearningFigure("most machines", "machines with a job, the most at a time", LESS),
-        "utilisation": LearningFigure("utilisation", "usage of used machines, at most 1, mean", MORE),
-        "fragmentation": LearningFigure(
-            "fragmentation", "share of the free capacity that is not on the freest machine", LESS
-        ),
-        "wait": LearningFigure("wait", "steps from arrival to placement, mean over jobs", LESS),
-        "unplaced": LearningFigure("unplaced", "jobs that were not placed", LESS),
-        "penalty_contention": LearningFigure("contention", "penalty for contention, weighted sum", LESS),
-        "penalty_over_use": LearningFigure("over-use penalty", "penalty for over-use, weighted sum", LESS),
-        "penalty_wait": LearningFigure("wait penalty", "penalty for waiting, weighted sum", LESS),
-        "penalty_under_use": LearningFigure("under-use", "penalty for under-use, weighted sum", LESS),
-        "steps": LearningFigure("steps", "steps from the first arrival to the end", None),
-    }
-)
+FIGURES: Mapping[str, LearningFigure] = {
+    "reward": LearningFigure("reward", "sum of the rewards", MORE),
+    "over_use": LearningFigure("over-use", "usage beyond capacity, in machines, mean over steps", LESS),
+    "overloaded": LearningFigure("overloaded", "share of steps of used machines with over-use", LESS),
+    "machines": LearningFigure("machines", "machines with a job, mean over steps", LESS),
+    "most_machines": LearningFigure("most machines", "machines with a job, the most at a time", LESS),
+    "utilisation": LearningFigure("utilisation", "usage of used machines, at most 1, mean", MORE),
+    "fragmentation": LearningFigure(
+        "fragmentation", "share of the free capacity that is not on the freest machine", LESS
+    ),
+    "wait": LearningFigure("wait", "steps from arrival to placement, mean over jobs", LESS),
+    "unplaced": LearningFigure("unplaced", "jobs that were not placed", LESS),
+    "penalty_contention": LearningFigure("contention", "penalty for contention, weighted sum", LESS),
+    "penalty_over_use": LearningFigure("over-use penalty", "penalty for over-use, weighted sum", LESS),
+    "penalty_wait": LearningFigure("wait penalty", "penalty for waiting, weighted sum", LESS),
+    "penalty_under_use": LearningFigure("under-use", "penalty for under-use, weighted sum", LESS),
+    "steps": LearningFigure("steps", "steps from the first arrival to the end", None),
+}
 """The figures of every episode, by name, without the utilisations of the single resources."""
 
 

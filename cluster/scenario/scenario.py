@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -61,28 +60,24 @@ def digests(files: Iterable[str]) -> dict[str, str]:
 
 MOST_REPEATS = 10_000
 """Maximum number of repeats of each policy."""
-WITHOUT_RISK: Mapping[str, Any] = MappingProxyType({"w_failovers": 0.0, "w_overload": 0.0})
-AS_IN_PAPER: Mapping[str, Any] = MappingProxyType({"w_failovers": 0.10, "w_overload": 0.0})
-WITH_OVERLOAD: Mapping[str, Any] = MappingProxyType({"w_failovers": 0.10, "w_overload": 100.0})
-BUILT_IN_POLICIES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {
-        "original": WITHOUT_RISK,
-        "modified": AS_IN_PAPER,
-        "expected_overload": WITH_OVERLOAD,
-        **{
-            policy.name: MappingProxyType(
-                {"policy": policy.name, **(AS_IN_PAPER if policy.name in READ_HISTORY else WITHOUT_RISK)}
-            )
-            for policy in PLACEMENT_POLICIES
-        },
-    }
-)
+WITHOUT_RISK: Mapping[str, Any] = {"w_failovers": 0.0, "w_overload": 0.0}
+AS_IN_PAPER: Mapping[str, Any] = {"w_failovers": 0.10, "w_overload": 0.0}
+WITH_OVERLOAD: Mapping[str, Any] = {"w_failovers": 0.10, "w_overload": 100.0}
+BUILT_IN_POLICIES: Mapping[str, Mapping[str, Any]] = {
+    "original": WITHOUT_RISK,
+    "modified": AS_IN_PAPER,
+    "expected_overload": WITH_OVERLOAD,
+    **{
+        policy.name: {"policy": policy.name, **(AS_IN_PAPER if policy.name in READ_HISTORY else WITHOUT_RISK)}
+        for policy in PLACEMENT_POLICIES
+    },
+}
 """The two arms of [1] section 8.2, which differ only in `w_failovers`; the default energy, which differs from the
 second only in `w_overload`; and each placement policy of `plb.policies`.
 
 Policies that do not read the demand history sample no demand.
 """
-ENGINE_DEFAULTS: Mapping[str, Any] = MappingProxyType({"min_load_balancing_interval": None})
+ENGINE_DEFAULTS: Mapping[str, Any] = {"min_load_balancing_interval": None}
 """Differences of scenarios from the defaults of `PlbConfig`. In [1] section 3.3 a replica moves only on admission, when
 fragmentation prevents a placement, or on a violation; so balancing is off unless ``[engine]`` sets its interval."""
 FIXED_METRIC_FIELDS = ("name", "trend", "quantum", "violation_threshold")

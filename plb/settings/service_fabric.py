@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -63,9 +62,7 @@ _NAMES = {
     """,
 }
 
-NOT_ACTED_ON: Mapping[str, frozenset[str]] = MappingProxyType(
-    {reason: frozenset(names.split()) for reason, names in _NAMES.items()}
-)
+NOT_ACTED_ON: Mapping[str, frozenset[str]] = {reason: frozenset(names.split()) for reason, names in _NAMES.items()}
 """Names of ignored settings of Service Fabric, by the reason why they have no effect here."""
 
 IGNORED: frozenset[str] = frozenset().union(*NOT_ACTED_ON.values())
