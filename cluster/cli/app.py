@@ -9,7 +9,7 @@ import typer
 from typer import Option
 
 from cluster.cli.bench import bench_app
-from cluster.cli.installation import doctor_command, example_command, schema_command
+from cluster.cli.installation import doctor_command, example_command, schema_command, warmup_command
 from cluster.cli.kubernetes import kubernetes_app
 from cluster.cli.learn import learn_app
 from cluster.cli.provision import provision_command, replan_command
@@ -18,7 +18,6 @@ from cluster.cli.scenarios import capacity_command, compare_command, explain_com
 from cluster.cli.serve import serve_command
 from cluster.cli.study import study_app
 from cluster.cli.traces import predict_command, traces_app
-from cluster.cli.warmup import warmup_command
 
 app = typer.Typer(
     rich_markup_mode="markdown",

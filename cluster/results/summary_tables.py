@@ -25,11 +25,19 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FIGURES = (
-    *("violations", "violations_avoidable", "violations_unavoidable", "shortages_unresolved", "failovers", "moves"),
-    *("placement_failures", "downtime_seconds", "wall_seconds"),
-)
-"""The figures compared; also the keys of ``plb simulate --json``."""
+HEADINGS = {
+    "violations": "violations",
+    "violations_avoidable": "avoidable",
+    "violations_unavoidable": "unavoidable",
+    "shortages_unresolved": "unresolved",
+    "failovers": "failovers",
+    "moves": "moves",
+    "placement_failures": "not placed",
+    "downtime_seconds": "downtime (s)",
+    "wall_seconds": "wall (s)",
+}
+"""Headings of the figures compared, by their keys in ``plb simulate --json``."""
+FIGURES = tuple(HEADINGS)
 
 
 @attrs.frozen
@@ -95,17 +103,6 @@ def _ratio(value: float, first: float) -> float | None:
 
 MOST_DECIMALS = 6
 """Narrower intervals are due to rounding only."""
-HEADINGS = {
-    "violations": "violations",
-    "violations_avoidable": "avoidable",
-    "violations_unavoidable": "unavoidable",
-    "shortages_unresolved": "unresolved",
-    "failovers": "failovers",
-    "moves": "moves",
-    "placement_failures": "not placed",
-    "downtime_seconds": "downtime (s)",
-    "wall_seconds": "wall (s)",
-}
 SHOWN = tuple(name for name in HEADINGS if name not in ("violations_unavoidable", "shortages_unresolved"))
 """Figures of the closing table, which has to fit on a terminal."""
 WITH_RATIO = ("violations", "violations_avoidable")
