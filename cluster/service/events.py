@@ -305,8 +305,10 @@ class ReportLoads(ClusterEvent, tag="loads", dict=True):
         """Make the array of the loads."""
         self.matrix  # noqa: B018
 
-    def apply(self, engine: Engine, now: float) -> None:  # noqa: ARG002
+    def apply(self, engine: Engine, now: float) -> None:
         """Report the loads to an engine; none without a time of their own change nothing."""
+        if self.at is not None and self.at > now:
+            raise InvalidValueError(self.kind, "at", self.at, f"a time up to now, {now!r}")
         if self.loads:
             rows = engine.replica_indices(self.partitions, self.nodes) if self.indices is None else self.indices
             engine.report_loads(np.array(rows, np.int64), self.matrix, at=self.at)

@@ -35,6 +35,8 @@ STATUSES: Mapping[type[PlbError], int] = {
 """Status by class of error; the first that fits."""
 FULL = 507
 """Status where the disk is full."""
+FULL_WORDS = "cannot be written: .*(is full|disk I/O error)"
+"""What SQLite says then, also at a limit of the size of files, and beyond a quota."""
 PARTS = {"item": "item", "field": "field", "allowed": "allowed", "problem": "allowed", "name": "name", "kind": "item"}
 """Field of a problem by attribute of an error."""
 
@@ -73,7 +75,7 @@ def status_of(error: PlbError) -> int:
     """Return the status of HTTP of an error."""
     if isinstance(error, RefusedError):
         return error.status
-    if isinstance(error, LogError) and "full" in str(error):
+    if isinstance(error, LogError) and re.search(FULL_WORDS, str(error)):
         return FULL
     return next(status for kind, status in STATUSES.items() if isinstance(error, kind))
 

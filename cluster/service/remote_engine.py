@@ -59,6 +59,8 @@ class RemoteEngine:
         weakref.finalize(self, _close, self._connection, self._answers)
         self._cluster = f"run-{uuid4().hex}"
         self._waiting: list[events.HostEvent | events.MakeCluster] = []
+        self._now = 0.0
+        """Latest time that the service was told."""
         self._work = 0
         """Work of the events that wait."""
         self._made: tuple[Plan, str] | None = None
@@ -85,7 +87,8 @@ class RemoteEngine:
 
     def report_loads(self, replica_index: Int, loads: Float, *, at: float | None = None) -> None:
         """Report the loads of m replicas, (m, R), by their indices, (m,)."""
-        self._tell(events.ReportLoads(indices=replica_index.tolist(), loads=loads.tolist(), at=at))
+        now = at if at is not None and at > self._now else None
+        self._tell(events.ReportLoads(indices=replica_index.tolist(), loads=loads.tolist(), at=at, now=now))
 
     def replicas(self, partition: str) -> tuple[PlacedReplica, ...]:
         """Return the replicas of a partition."""
@@ -120,6 +123,7 @@ class RemoteEngine:
     def _tell(self, event: events.HostEvent) -> None:
         """Let an event wait for the next line."""
         self._waiting.append(event)
+        self._now = self._now if event.now is None else event.now
         self._replicas, self._next = {}, ()
         self._work += event.weight
         if self._work >= MOST_WAITING:
@@ -128,6 +132,7 @@ class RemoteEngine:
     def _plan(self, request: events.RequestPlan) -> Plan:
         """Return the plan that a request asks for."""
         self._asked = request.partitions or ()
+        self._now = self._now if request.now is None else request.now
         record = self._ask(request)["plan"]
         if record["status"] != "ready":
             raise RemoteError(f"{self._address}: plan {record['id']} is {record['status']}: {record['error']}")

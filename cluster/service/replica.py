@@ -89,6 +89,8 @@ class State(msgspec.Struct, kw_only=True):
     """Latest time of an event, in seconds of the host's clock."""
     plans: dict[str, PlanRecord] = msgspec.field(default_factory=dict)
     """The plans that are kept, by id, the oldest first."""
+    under_way: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
+    """Ids of the plans whose moves have begun and not ended, by partition and source."""
     weight: int = 0
     """Work to repeat the events since the last saved state, in units of an event."""
 
@@ -141,8 +143,9 @@ class ClusterReplica:
                 raise ConflictError(f"cluster {entry.cluster} exists")
         else:
             event.apply(self.engine, now)
+            self._end_moves(event)
         state.now = now
-        state.generation += event.is_structural
+        state.generation += event.is_structural and getattr(event, "failed", None) != []
         state.weight += event.weight
 
     def refusal(self, entry: LogEntry) -> PlbError | None:
@@ -213,6 +216,20 @@ class ClusterReplica:
         assert record.document is not None
         self.engine.apply(plan_of(record.document), leaving=leaving)
         record.status, record.leaving = Status.APPLIED, leaving
+        for move in moves_of(record.document) if leaving else ():
+            if move.kind is MoveKind.MOVE:
+                self.state.under_way.setdefault(move.partition, {})[str(move.source)] = record.id
+
+    def _end_moves(self, event: events.LoggedEvent) -> None:
+        """Note which moves have ended after an event that may end some."""
+        under_way = self.state.under_way
+        if isinstance(event, events.RemovePartition):
+            under_way.pop(event.name, None)
+        elif isinstance(event, events.Vacate):
+            under_way.get(event.partition, {}).pop(event.node, None)
+        elif isinstance(event, events.PutPartition) and (begun := under_way.get(event.partition["name"])):
+            ends = {replica.node for replica in self.engine.replicas(event.partition["name"]) if replica.leaving}
+            under_way[event.partition["name"]] = {node: plan for node, plan in begun.items() if node in ends}
 
     def _take_back(self, record: PlanRecord, failed: list[int]) -> None:
         """Take moves of a plan that was applied back, the last first."""
@@ -229,17 +246,19 @@ class ClusterReplica:
             if position in taken_back:
                 raise ConflictError(f"outcomes: move {position} of plan {record.id} was taken back already")
             if record.leaving:
-                self._expect_under_way(moves[position])
+                self._expect_under_way(record, moves[position])
         backwards = [inverse(moves[position]) for position in sorted(set(failed), reverse=True)]
         self.engine.apply(attrs.evolve(plan_of({**record.document, "moves": []}), moves=tuple(backwards)))
         record.taken_back += sorted(set(failed))
+        for move in backwards if record.leaving else ():
+            self.state.under_way.get(move.partition, {}).pop(str(move.target), None)
 
-    def _expect_under_way(self, move: Move) -> None:
-        """Raise `ConflictError` if a move that left a departing end has ended: its source was vacated."""
-        replicas = self.engine.replicas(move.partition)
-        has_end = any(replica.leaving and replica.node == move.source for replica in replicas)
-        if move.kind is MoveKind.MOVE and not has_end:
-            raise ConflictError(f"outcomes: {move} has ended: no replica is leaving {move.source}")
+    def _expect_under_way(self, record: PlanRecord, move: Move) -> None:
+        """Raise `ConflictError` if a move of a plan that left a departing end has ended: its source was vacated."""
+        plan = self.state.under_way.get(move.partition, {}).get(str(move.source))
+        if move.kind is MoveKind.MOVE and plan != record.id:
+            reason = f"no replica is leaving {move.source}" if plan is None else f"plan {plan} has begun another one"
+            raise ConflictError(f"outcomes: {move} has ended: {reason}")
 
 
 TAKEN_BACK = Reason(Phase.REPAIR, "taken back")

@@ -97,7 +97,8 @@ def test_a_simulator_describes_a_cluster_reports_loads_and_waits_for_a_plan_line
         assert sum(load["cpu"] for load in loads.values()) == 3 * (4 + 2 + 2)
         indices = [replica["index"] for replica in replicas["db/0"]]
         report = {"type": "loads", "indices": indices, "loads": [[9.0], [1.0], [1.0]], "at": 700.0}
-        answer = await client.ask(events=[report], reads=[{"read": "replicas", "partitions": ["db/0"]}])
+        assert (await client.ask(events=[report]))["refusals"][0]["problem"]["field"] == "at"
+        answer = await client.ask(now=700.0, events=[report], reads=[{"read": "replicas", "partitions": ["db/0"]}])
         assert [replica["load"]["cpu"] for replica in answer["reads"][0]["db/0"]] == [9.0, 1.0, 1.0]
 
     with_lines(tmp_path, story)

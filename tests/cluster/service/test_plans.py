@@ -123,6 +123,37 @@ def test_begun_moves_that_failed_have_not_begun_and_the_others_go_on(tmp_path: P
     with_service(tmp_path, story)
 
 
+def test_a_move_that_has_ended_does_not_take_back_a_later_one_from_the_same_node(tmp_path: Path) -> None:
+    async def story(service: PlacementService) -> None:
+        await make(service)
+        await send(service, ApplyPlan(plan=(await planned(service, RequestPlan(now=10.0))).id))
+        await send(service, DrainNode(name="n1"))
+        plans = []
+        for node in ("n1", "n3", "n1"):
+            other = next(name for name in ("n1", "n3") if name != node)
+            await send(service, UndrainNode(name=other))
+            await send(service, DrainNode(name=node))
+            plan = await planned(service, RequestPlan(now=20.0, call="repair"))
+            assert (await send(service, ApplyPlan(plan=plan.id, leaving=True))).refusal is None
+            moves = moves_of(plan.document or {})
+            assert {move.source for move in moves} == {node}
+            if len(plans) < 2:
+                for move in moves:
+                    assert (await send(service, Vacate(partition=move.partition, node=node))).refusal is None
+            plans.append((plan, moves))
+        (first, moves), _, (last, later) = plans
+        assert {(move.partition, move.target) for move in moves} & {(move.partition, move.target) for move in later}
+        generation = service.cluster(CLUSTER).reader.state.generation
+        for position in range(len(moves)):
+            refusal = (await send(service, ReportOutcomes(plan=first.id, failed=[position]))).refusal
+            assert f"plan {last.id} has begun another one" in str(refusal)
+        assert (await send(service, ReportOutcomes(plan=last.id, failed=[]))).refusal is None
+        assert service.cluster(CLUSTER).reader.state.generation == generation
+        assert (await send(service, ReportOutcomes(plan=last.id, failed=[*range(len(later))]))).refusal is None
+
+    with_service(tmp_path, story)
+
+
 def test_an_event_with_an_earlier_id_is_answered_as_before_and_not_applied_again(tmp_path: Path) -> None:
     """Also if both are written together, and after a restart."""
     drain = DrainNode(name="n0", id="first")

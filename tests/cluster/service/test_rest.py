@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, MutableMapping, Sequence
@@ -17,7 +18,7 @@ import pytest
 from cluster.service import searches
 from cluster.service import service as service_module
 from cluster.service.events import DrainNode, Engine, ReportLoads
-from cluster.service.log import Log, LogEntry, LogError
+from cluster.service.log import NAME, Log, LogEntry, LogError
 from cluster.service.replica import PlanRecord
 from cluster.service.rest import application, end_streams
 from cluster.service.service import LiveCluster, PlacementService
@@ -168,6 +169,21 @@ def test_while_the_log_cannot_be_written_changes_are_refused_and_reads_answered(
             assert (await client.get("/readyz")).status_code == 200
 
     asyncio.run(run())
+
+
+def test_a_limit_of_the_size_of_files_is_a_full_disk(tmp_path: Path) -> None:
+    async def story(client: httpx.AsyncClient) -> None:
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        size = (tmp_path / f"{NAME}-wal").stat().st_size
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+        try:
+            node = {**NODE, "properties": {"p": "v" * 100_000}}
+            assert (await client.put(f"{ITS_PATH}/nodes/n9", json=node)).status_code == 507
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert (await client.put(f"{ITS_PATH}/nodes/n9", json=NODE)).status_code == 200
+
+    with_client(tmp_path, story)
 
 
 def test_a_stream_tells_what_becomes_of_a_plan(tmp_path: Path) -> None:

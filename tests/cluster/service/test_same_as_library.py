@@ -170,6 +170,8 @@ class ServedCluster(RuleBasedStateMachine):
 
     @rule(partition=name, node=name, load=st.integers(-1, 40), at=st.none() | st.integers(-1800, 1800))
     def report(self, partition: int, node: int, load: int, at: int | None) -> None:
+        at = None if at is None else min(at, int(self.now))
+
         def call(engine: Engine) -> None:
             for replica in engine.replicas(f"p{partition}"):
                 if replica.node == f"n{node}" and not replica.leaving:
