@@ -358,4 +358,4 @@ def _show(search: CapacitySearch, json: Path | None, *, quiet: bool) -> None:
         console.print(sentence(search.question, answer), soft_wrap=True)
     for line in sentences_of_differences(search.question, search.found_by_repeat):
         console.print(line, soft_wrap=True)
-    console.print(f"Report, runs and plot: {search.folder}", soft_wrap=True)
+    console.print(f"Answers, runs and plot: {search.folder}", soft_wrap=True)
