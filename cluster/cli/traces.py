@@ -111,7 +111,7 @@ def convert_command(
         str | None, Option(help="Sampling interval, such as 5min. Default: the table's.", rich_help_panel=TABLE)
     ] = None,
     timezone: Annotated[
-        str, Option(help="Zone of times without one, and of printed times, such as Europe/Berlin.", rich_help_panel=TABLE)
+        str, Option(help="Zone of printed times, and of times without one: Europe/Berlin.", rich_help_panel=TABLE)
     ] = "UTC",
     time_format: Annotated[
         str | None, Option(help="Format of times, such as %d/%m/%Y %H:%M.", rich_help_panel=TABLE)
