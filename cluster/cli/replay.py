@@ -26,6 +26,7 @@ def replay_command(
 
     The service may run meanwhile. Ends with 1 if something differs.
     """
+    from cluster.service.events import escaped
     from cluster.service.log import Log
     from cluster.service.replay import replay
 
@@ -36,19 +37,20 @@ def replay_command(
             for entry in log.entries(cluster):
                 when = datetime.fromtimestamp(entry.time, UTC).isoformat(timespec="milliseconds")
                 refusal = "" if entry.refusal is None else f"; refused: {entry.refusal}"
+                what = f"{entry.event.kind} {entry.event.subject}".rstrip()
                 typer.echo(
-                    f"{entry.sequence} {when} {cluster} {entry.actor} plb {entry.version} {entry.event.kind}{refusal}"
+                    escaped(f"{entry.sequence} {when} {cluster} {entry.actor} plb {entry.version} {what}{refusal}")
                 )
             continue
         result = replay(log, cluster)
         is_same = is_same and not result.differences
         typer.echo(
-            f"{cluster}: {result.entries:,} events applied, {result.plans:,} plans made again, "
+            f"{escaped(cluster)}: {result.entries:,} events applied, {result.plans:,} plans made again, "
             f"{len(result.differences):,} differences"
         )
         if result.is_limited:
             typer.echo("  a time limit ended a plan; later plans were not compared")
         for difference in result.differences[:MOST_SHOWN]:
-            typer.echo(f"  {difference}")
+            typer.echo(escaped(f"  {difference}"))
     if not is_same:
         raise typer.Exit(1)

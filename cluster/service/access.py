@@ -6,6 +6,8 @@ import base64
 import binascii
 import hashlib
 import hmac
+import logging
+import stat
 import time
 from collections.abc import Mapping
 from enum import IntEnum
@@ -16,6 +18,8 @@ import attrs
 from cluster.service.problems import RefusedError
 from cluster.service.service import SERVICE
 from plb.errors import InvalidValueError
+
+logger = logging.getLogger(__name__)
 
 SHORTEST_TOKEN = 16
 """Fewest letters of a token."""
@@ -70,10 +74,16 @@ class Access:
     def of_file(cls, path: Path) -> Access:
         """Return the tokens of a file with lines ``role token`` or ``role name token``.
 
-        Raise `InvalidValueError` if a line is wrong, which names its number and never shows a token; `OSError` if the
-        file cannot be read.
+        Raise `InvalidValueError` if a line is wrong, which names its number and never shows a token, or if others may
+        write the file; `OSError` if the file cannot be read.
         """
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        _check_mode(path)
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError:
+            raise InvalidValueError(str(path), "encoding", "other bytes", "UTF-8") from None
+        if lines and lines[0].startswith("\ufeff"):
+            raise InvalidValueError(str(path), "begin", "a byte order mark", "UTF-8 without one")
         tokens: dict[bytes, Actor] = {}
         for number, line in enumerate(lines, 1):
             words = line.split()
@@ -118,6 +128,15 @@ def check_right(actor: Actor, right: Right) -> None:
         raise RefusedError(403, f"the role {needed} is needed, and the token of {actor.name} has the role {have}")
 
 
+def _check_mode(path: Path) -> None:
+    """Raise `InvalidValueError` if everybody may write a file of tokens; warn if they, or its group, may read it."""
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & stat.S_IWOTH:
+        raise InvalidValueError(str(path), "mode", f"{mode:o}", "one in which others cannot write, such as 600")
+    if mode & (stat.S_IROTH | stat.S_IRWXG):
+        logger.warning("%s has the mode %o: others can read the tokens; chmod 600 keeps them secret", path, mode)
+
+
 def _add_token(tokens: dict[bytes, Actor], item: str, words: list[str]) -> None:
     """Add the token of a line of a file; `item` names the line in errors."""
     names = [right.name.lower() for right in Right]
@@ -133,6 +152,8 @@ def _add_token(tokens: dict[bytes, Actor], item: str, words: list[str]) -> None:
     digest = hashlib.sha256(secret.encode()).digest()
     if digest in tokens:
         raise InvalidValueError(item, "token", "that of another line", "a token of its own")
+    if any(actor.name == name for actor in tokens.values()):
+        raise InvalidValueError(item, "name", name, "a name that no other line has")
     tokens[digest] = Actor(name, Right[words[0].upper()])
 
 

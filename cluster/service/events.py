@@ -43,6 +43,8 @@ def check_length(item: str, name: str) -> None:
 
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 """Letters that would break or forge a line of the log."""
+SUBJECTS = ("name", "plan", "partition", "node", "service", "application")
+"""Fields of events that say what they are about: a name, or an object with a name."""
 MOST_FIELDS, MOST_NAMES = 1000, 10_000
 """Most entries of an object, and of a list, in a description."""
 MOST_METRICS = 100
@@ -51,6 +53,11 @@ MOST_REPLICAS = 1000
 """Replicas of a partition that a service asks for."""
 MOST_PLACED = 100_000
 """Partitions that a plan is to place."""
+
+
+def escaped(text: str) -> str:
+    """Return a text with its control characters as escapes."""
+    return CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def check_text(item: str, field: str, text: str) -> None:
@@ -125,6 +132,13 @@ class ClusterEvent(Struct, kw_only=True, forbid_unknown_fields=True, tag_field="
     def weight(self) -> int:
         """Work to apply it, in units of a usual event."""
         return 1
+
+    @property
+    def subject(self) -> str:
+        """Names of what it is about; empty: the cluster."""
+        values = [getattr(self, name) for name in self.own_fields() if name in SUBJECTS]
+        names = [value.get("name", "") if isinstance(value, dict) else value for value in values]
+        return " ".join(name for name in names if isinstance(name, str))
 
     @classmethod
     def own_fields(cls) -> list[str]:

@@ -18,7 +18,7 @@ import attrs
 import msgspec
 from msgspec import Struct
 
-from cluster.service.events import LOGGED, LoggedEvent, RemoveCluster
+from cluster.service.events import LOGGED, SUBJECTS, LoggedEvent, RemoveCluster
 from plb import __version__
 from plb.errors import PlbError
 
@@ -88,10 +88,6 @@ class EntryInBrief(Struct):
     """As of a `LogEntry`."""
 
 
-ITEMS = ("name", "plan", "partition", "node", "service", "application")
-"""Fields of events that say what they are about: a name, or an object with a name."""
-
-
 class Log:
     """The log in a directory, which one process at a time may have open."""
 
@@ -102,8 +98,9 @@ class Log:
             with ExitStack() as opened:
                 if not reads_only:
                     folder.mkdir(parents=True, exist_ok=True)
-                    lock = opened.enter_context(open(folder / "lock", "a+"))
+                    lock = opened.enter_context(open(folder / "lock", "a+", opener=_open_private))
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.close(_open_private(self.path, os.O_RDWR | os.O_CREAT))  # other files of SQLite have its mode
                 address = f"{self.path.absolute().as_uri()}?mode={'ro' if reads_only else 'rwc'}"
                 connection = sqlite3.connect(address, uri=True, check_same_thread=False, isolation_level=None)
                 self._connection = opened.enter_context(closing(connection))
@@ -258,9 +255,14 @@ class Log:
 def _heading(data: bytes) -> tuple[str, str]:
     """Return the kind of an event, and the name of what it is about; the rest of the event is skipped."""
     fields = msgspec.msgpack.decode(data, type=dict[str, msgspec.Raw])
-    kind, *items = (msgspec.msgpack.decode(fields[name]) for name in ("type", *ITEMS) if name in fields)
+    kind, *items = (msgspec.msgpack.decode(fields[name]) for name in ("type", *SUBJECTS) if name in fields)
     names = (item.get("name") if isinstance(item, dict) else item for item in items)
     return kind, next(filter(None, names), "")
+
+
+def _open_private(path: str | Path, flags: int) -> int:
+    """Open a file, which only this user may read if it is new."""
+    return os.open(path, flags, 0o600)
 
 
 def _sync(folder: Path) -> None:

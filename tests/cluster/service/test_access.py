@@ -77,6 +77,8 @@ def test_pages_of_other_sites_and_other_names_of_the_machine_are_refused(tmp_pat
         ("read me short", "letters of the token"),
         ("read service abcdefghijklmnop", "name"),
         ("read a abcdefghijklmnop\nread b abcdefghijklmnop", "token"),
+        ("read a abcdefghijklmnop\napply a ponmlkjihgfedcba", "name"),
+        ("\ufeffread a abcdefghijklmnop", "begin"),
         ("# none", "tokens"),
     ],
 )
@@ -87,6 +89,28 @@ def test_a_wrong_token_file_is_refused_and_no_token_is_shown(line: str, field: s
         Access.of_file(path)
     assert caught.value.field == field
     assert "abcdefghijklmnop" not in str(caught.value)
+
+
+def test_a_token_file_of_other_bytes_or_that_everybody_may_write_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "tokens"
+    path.write_bytes(b"read \xff abcdefghijklmnop")
+    with pytest.raises(InvalidValueError, match="UTF-8"):
+        Access.of_file(path)
+    path.write_text("read a abcdefghijklmnop")
+    path.chmod(0o666)
+    with pytest.raises(InvalidValueError, match="666"):
+        Access.of_file(path)
+
+
+@pytest.mark.parametrize(("mode", "warnings"), [(0o600, 0), (0o640, 1), (0o644, 1)])
+def test_a_token_file_that_others_may_read_is_warned_of(
+    tmp_path: Path, mode: int, warnings: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "tokens"
+    path.write_text("read a abcdefghijklmnop")
+    path.chmod(mode)
+    Access.of_file(path)
+    assert len(caplog.records) == warnings
 
 
 def test_an_actor_that_sends_too_much_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

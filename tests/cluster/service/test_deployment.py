@@ -32,6 +32,7 @@ def started(command: list[str], folder: Path) -> Iterator[str]:
     """Run a command with a directory, tokens and a port of its own, and return the port."""
     tokens = folder / "tokens"
     tokens.write_text("read dashboard 3f0c6b1ad7a1e5b2c4c9f0a7d8e6b3a1\n")
+    tokens.chmod(0o600)
     places = {"/data": folder / "data", "/var/lib/plb": folder / "data", "/tokens": tokens}
     arguments = [str(places.get(word.removeprefix("${CREDENTIALS_DIRECTORY}"), word)) for word in command[1:]]
     arguments = [word.replace(":8765", ":0") for word in arguments]

@@ -97,6 +97,14 @@ def test_a_damaged_page_is_an_error_that_names_the_place(tmp_path: Path) -> None
         with_service(tmp_path, state)
 
 
+def test_only_its_user_may_read_the_files_of_a_log(tmp_path: Path) -> None:
+    async def modes(service: PlacementService) -> set[int]:
+        await make(service)
+        return {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+
+    assert with_service(tmp_path, modes) == {0o600}
+
+
 def test_a_log_of_the_first_format_is_read(tmp_path: Path) -> None:
     """It has no table of removals."""
     before = with_service(tmp_path, story)

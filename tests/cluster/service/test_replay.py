@@ -59,7 +59,15 @@ def test_a_list_has_who_sent_which_event(folder: Path) -> None:
     lines = plb("replay", folder, "--list").output.splitlines()
     assert len(lines) == 15
     assert "a test plb" in lines[0]
-    assert "remove_node; refused: unknown node 'n7'" in "\n".join(lines)
+    assert "remove_node n7; refused: unknown node 'n7'" in "\n".join(lines)
+    assert [" ".join(line.split()[7:]) for line in lines[1:3]] == ["node n0", "node n1"]
+
+
+def test_control_characters_of_earlier_versions_are_escaped(folder: Path) -> None:
+    with sqlite3.connect(folder / NAME) as database:
+        event = msgspec.msgpack.encode(RemoveNode(name="n0\n99 forged\x1b[2J"))
+        database.execute("UPDATE entries SET event = ? WHERE sequence = 2", (event,))
+    assert r"remove_node n0\n99 forged\x1b[2J" in plb("replay", folder, "--list").output.splitlines()[1]
 
 
 def test_a_log_that_lacks_its_begin_is_refused(folder: Path) -> None:
