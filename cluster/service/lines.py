@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -129,6 +130,8 @@ class LineServer:
         self._server: asyncio.Server | None = None
         self._path: Path | None = None
         """The Unix socket."""
+        self._file: tuple[int, int] | None = None
+        """The file that it is: another service may have put its own there since."""
 
     async def start(self, address: str) -> str:
         """Begin to listen, and return the address for clients; port 0 becomes a free one.
@@ -146,11 +149,17 @@ class LineServer:
     async def _start_at_path(self, address: str) -> str:
         """Listen at a Unix socket that only this user may open."""
         path, mask = Path(address.removeprefix(UNIX)), os.umask(0o077)
+        listening = socket.socket(socket.AF_UNIX)
         try:
-            self._server = await asyncio.start_unix_server(self._accept, path, limit=LONGEST)
+            _remove_abandoned(path)
+            listening.bind(str(path))
+        except OSError:
+            listening.close()
+            raise
         finally:
             os.umask(mask)
-        self._path = path
+        self._path, self._file = path, _file_of(path)
+        self._server = await asyncio.start_unix_server(self._accept, sock=listening, limit=LONGEST)
         return address
 
     async def _start_at_port(self, address: str) -> str:
@@ -166,7 +175,7 @@ class LineServer:
         """Close all connections, and listen no more."""
         if self._server is not None:
             self._server.close()
-        if self._path is not None:
+        if self._path is not None and self._file == _file_of(self._path):
             self._path.unlink(missing_ok=True)
         for task in self._connections:
             task.cancel()
@@ -197,6 +206,27 @@ class LineServer:
                     return
         except RefusedError as error:
             await _write(writer, {"error": problem_of(error)})
+
+
+def _file_of(path: Path) -> tuple[int, int] | None:
+    """Return which file is at a path, or None."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove a Unix socket at which nobody listens any more."""
+    with socket.socket(socket.AF_UNIX) as client:
+        try:
+            client.connect(str(path))
+        except ConnectionRefusedError:
+            if path.is_socket():
+                path.unlink()
+        except FileNotFoundError:
+            pass
 
 
 async def _next_line(reader: asyncio.StreamReader, is_trusted: bool) -> bytes:

@@ -78,7 +78,8 @@ class MetricQuanta:
         by_row = np.ascontiguousarray(loads).reshape(-1, len(self.metrics))
         in_quanta, rounded = np.empty(by_row.shape, np.int64), np.zeros(len(self.metrics), np.bool_)
         if not round_up(by_row, self._quanta, in_quanta, rounded):
-            scaled = loads / self._quanta
+            with np.errstate(over="ignore"):
+                scaled = loads / self._quanta
             largest_at = np.unravel_index(int(scaled.argmax()), scaled.shape)
             name = self.metrics[int(largest_at[-1])].name
             raise self._too_large(item, f"load[{name}]", name, float(loads[largest_at]))

@@ -369,3 +369,34 @@ def test_a_cluster_whose_name_is_no_part_of_a_path_is_not_made(tmp_path: Path, n
         assert (await client.ask(cluster=name, events=[MAKE]))["error"]["status"] == 422
 
     with_lines(tmp_path, story)
+
+
+async def answers(address: str) -> None:
+    """Have a server at an address answer a line."""
+    client = await connected(address)
+    assert (await client.ask())["error"]["status"] == 404
+    client.writer.close()
+    await client.writer.wait_closed()
+
+
+def test_a_unix_socket_that_is_served_is_in_use_and_stays_and_one_that_was_left_is_replaced(tmp_path: Path) -> None:
+    path, address = tmp_path / "socket", f"unix://{tmp_path}/socket"
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(path))
+
+    async def run() -> None:
+        async with served(tmp_path / "data") as service:
+            first, second, third = (LineServer(service) for _ in range(3))
+            await first.start(address)
+            with pytest.raises(PlbError, match="Address already in use"):
+                await second.start(address)
+            await second.stop()
+            await answers(address)
+            path.unlink()
+            await third.start(address)
+            await first.stop()
+            await answers(address)
+            await third.stop()
+            assert not path.exists()
+
+    asyncio.run(run())

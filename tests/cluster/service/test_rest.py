@@ -108,6 +108,7 @@ def test_a_batch_in_json_or_messagepack_answers_each_event(tmp_path: Path) -> No
         ("PUT", "services/s", b'{"name": "s", "default_load": {"tertiary": {}}}', 422, "service s"),
         ("PUT", "services/s", b'{"name": "s", "default_load": {"instance": {"cpu": 1}}}', 422, "service s"),
         ("POST", "loads", b'{"partitions": ["db/0"], "nodes": [], "loads": []}', 422, "loads"),
+        ("POST", "loads", b'{"indices": [0], "loads": [[1e308]]}', 422, "report_loads"),
         ("POST", "plans", b'{"call": "destroy"}', 400, "request"),
         ("POST", "plans/p1/apply", b"", 404, "plan"),
         ("GET", "score?partition=db/9", b"", 404, "partition"),
