@@ -106,6 +106,7 @@ class Connection:
     async def _submit(self, line: Line, actor: str) -> list[Receipt]:
         """Submit the events of a line in order; the cluster is there before the others are checked."""
         for event in line.events:
+            event.admit()
             event.now = line.now if event.now is None else event.now
         events: list[LoggedEvent] = [*line.events]
         first = [event for event in events[:1] if isinstance(event, MakeCluster)]

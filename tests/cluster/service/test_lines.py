@@ -400,3 +400,12 @@ def test_a_unix_socket_that_is_served_is_in_use_and_stays_and_one_that_was_left_
             assert not path.exists()
 
     asyncio.run(run())
+
+
+def test_a_line_with_an_event_that_no_client_may_send_makes_no_cluster(tmp_path: Path) -> None:
+    async def story(client: Client) -> None:
+        drain = {"type": "drain_node", "name": "n\n"}
+        assert (await client.ask(events=[MAKE, drain]))["error"]["status"] == 422
+        assert (await client.ask(events=[MAKE]))["sequence"] == 1
+
+    with_lines(tmp_path, story)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cluster.service.access import Access, Right
-from tests.cluster.service.clients import server
+from tests.cluster.service.clients import PLB, server
 from tests.docs.pages import blocks_of
 
 PAGE = "docs/service.md"
@@ -50,6 +50,9 @@ def test_the_session_prints_what_the_page_shows(tmp_path: Path) -> None:
             if "/events" in command and "--max-time" in command:  # the plan may be ready before the first event
                 shown, printed = shown.splitlines()[-1], printed.splitlines()[-1]
             assert printed == shown, command
+    (replay,) = (block.content for block in blocks_of(PAGE) if block.content.startswith("plb replay"))
+    run = subprocess.run([*PLB, "replay", str(tmp_path / "data")], capture_output=True, text=True, check=True)
+    assert run.stdout == replay.partition("\n")[2].rstrip("\n") + "\n"
 
 
 def test_the_tokens_of_the_page_are_valid(tmp_path: Path) -> None:

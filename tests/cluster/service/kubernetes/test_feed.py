@@ -207,7 +207,8 @@ def test_the_session_of_the_page_runs(tmp_path: Path) -> None:
 
     def story(fed: Fed) -> None:
         base = fed.client._base
-        assert run(base.partition("/v1")[0], *line.split()[4:]).output == session[session.index(line) + 1] + "\n"
+        words = line.replace("--cluster kubernetes", "--cluster main").split()[4:]
+        assert run(base.partition("/v1")[0], *words).output == session[session.index(line) + 1] + "\n"
         for verb in ("filter", "prioritize"):
             ask = f"curl --json @examples/kubernetes/filter.json $C/kubernetes/{verb}"
             answer = httpx.post(f"{base}/kubernetes/{verb}", content=(EXAMPLE / "filter.json").read_bytes())
