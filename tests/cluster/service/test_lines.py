@@ -24,6 +24,7 @@ from cluster.service.events import LoggedEvent, PlanMade
 from cluster.service.lines import LONGEST, LineServer
 from cluster.service.log import Log, LogEntry, LogError
 from cluster.service.operations import MOST_EVENTS
+from cluster.service.replica import Status
 from cluster.service.service import PlacementService
 from plb.errors import InvalidValueError, PlbError
 from tests.cluster.service.clients import server
@@ -353,14 +354,27 @@ def test_a_line_ends_with_an_error_when_the_log_cannot_take_its_plan(
             raise LogError("the log cannot be written: database or disk is full")
         append(log, entries, *rest)
 
-    async def story(client: Client) -> None:
+    async def story(client: Client, service: PlacementService) -> None:
         await client.ask(events=[MAKE, *documents(described())])
         with monkeypatch.context() as patch:
             patch.setattr(Log, "append", full)
             answer = await client.ask(events=[{"type": "plan"}])
+            plan = service.cluster("main").reader.plan("p10")
+            assert (plan.is_searching, "disk is full" in str(plan.error)) == (True, True)
         assert "disk is full" in answer["error"]["detail"]
+        while plan.is_searching:
+            await asyncio.sleep(0.01)
+        assert (plan.status, plan.error) == (Status.READY, None)
 
-    with_lines(tmp_path, story)
+    async def run() -> None:
+        async with served(tmp_path) as service:
+            lines = LineServer(service)
+            client = await connected(await lines.start("127.0.0.1:0"))
+            await story(client, service)
+            client.writer.close()
+            await lines.stop()
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize("name", ["a/b", ".", "..", "a\nb", " ", "a" * 1001])
