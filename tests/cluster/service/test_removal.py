@@ -141,7 +141,10 @@ def test_reports_that_come_with_the_removal_lose_nothing_else(tmp_path: Path) ->
         async with served(tmp_path) as service:
             await make(service)
             await service.submit("other", MakeCluster(settings=SETTINGS), "a test")
-            events = (service.submit("other", ReportLoads(loads=[], at=float(at)), "a test") for at in range(50))
+            events = (
+                service.submit("other", ReportLoads(loads=[], at=float(at), now=float(at)), "a test")
+                for at in range(50)
+            )
             receipts, _ = await asyncio.gather(asyncio.gather(*events), send(service, RemoveCluster()))
             assert [receipt.refusal for receipt in receipts] == [None] * 50
             assert [*service.clusters] == ["other"]
