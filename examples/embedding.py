@@ -18,7 +18,7 @@ for now in (0.0, 600.0, 1200.0, 1800.0, 2400.0):  # in your program: at each mea
     measured = [[8 + now / 50] if partition == "orders/3" else [8] for partition in partitions]
     engine.report_loads(replicas, measured)
     plan = engine.refresh(now)
-    for move in plan.moves:
+    for move in plan.moves[:2]:
         print(f"{now:4g} s: {move}: {move.reason}")
     engine.apply(plan)
 

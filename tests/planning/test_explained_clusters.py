@@ -108,7 +108,7 @@ def is_allowed(service: Service, node: Node) -> bool:
 
 
 def takes_new(node: Node) -> bool:
-    """Return whether a node accepts new replicas (docs/service-fabric.md, Deactivated nodes)."""
+    """Return whether a node accepts new replicas (docs/constraints/node.md)."""
     checking = node.deactivation_status is DeactivationStatus.SAFETY_CHECK_IN_PROGRESS
     comes_back = node.deactivation_intent in (DeactivationIntent.PAUSE, DeactivationIntent.RESTART)
     return node.up and (node.deactivation_intent is DeactivationIntent.NONE or (comes_back and checking))
