@@ -21,6 +21,7 @@ from cluster.service import events
 from cluster.service.access import TOO_MANY
 from cluster.service.guard import host_and_port
 from cluster.service.lines import LONGEST, TCP, UNIX, Line
+from cluster.service.past_tenants import PastTenants
 from cluster.service.reads import MOST_PARTITIONS, AnyRead, ReadReplicas
 from plb import PlacedReplica, PlacementAndLoadBalancing, Plan, PlbConfig
 from plb.array_types import Float, Int
@@ -71,7 +72,7 @@ class RemoteEngine:
         """Partitions that a plan has changed, which are asked for together."""
         self._replicas: dict[str, tuple[PlacedReplica, ...]] = {}
         """The replicas of partitions since the last event."""
-        past = None if history is None else events.PastTenants.of(history)
+        past = None if history is None else PastTenants.of(history)
         self._ask(events.MakeCluster(settings=plain(config), seed=seed, history=past))
 
     def __getattr__(self, method: str) -> Callable[..., None]:
