@@ -31,6 +31,7 @@ from tests.workloads.public_traces import (
 from tests.workloads.test_public_formats import contest, readings
 from workloads.column_checks import TraceError, TraceProblem
 from workloads.readers import Options
+from workloads.readers.azure import _short
 from workloads.readers.files import streamable
 
 
@@ -370,3 +371,9 @@ def test_containers_without_a_finite_request_are_rejected(tmp_path: Path, cores:
     text(tmp_path / "container_meta.csv", [alibaba_meta("c_1", cores, 2.5)])
     (problem,) = problems("alibaba2018", tmp_path)
     assert problem.found == "only refused rows (399 of an owner that the table of owners does not list)"
+
+
+def test_classes_of_machines_have_names_for_sizes_of_any_number():
+    """Sizes above 64 bits, as of a damaged file, are names like the others."""
+    sizes = pl.DataFrame({"cores": [4.0, 0.5, 1e19, 1e308]})
+    assert sizes.select(_short("cores")).to_series().to_list() == ["4", "0.5", "1e+19", "1e+308"]

@@ -96,10 +96,10 @@ def _machines(source: Path, scratch: Path) -> pl.LazyFrame:
 
 
 def _short(name: str) -> pl.Expr:
-    """Return the numbers of a column as texts, whole numbers without decimals."""
+    """Return the numbers of a column as texts, whole numbers without decimals if 64 bits hold them."""
     is_whole = pl.col(name) == pl.col(name).floor()
     digits = pl.col(name).cast(pl.Int64, strict=False).cast(pl.String)
-    return pl.when(is_whole).then(digits).otherwise(pl.col(name).cast(pl.String))
+    return pl.coalesce(pl.when(is_whole).then(digits), pl.col(name).cast(pl.String))
 
 
 def _reader(name: str) -> SampledReader:
