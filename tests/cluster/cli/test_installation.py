@@ -216,7 +216,10 @@ def test_a_file_called_dash_is_standard_output(tmp_path: Path, monkeypatch: pyte
         (["example", "kubernetes", "--out", "-"], "is a directory; give --out DIR"),
     ],
 )
-def test_standard_output_takes_one_file(arguments: list[object], reason: str) -> None:
+def test_standard_output_takes_one_file(
+    arguments: list[object], reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     run = plb(*arguments)
     assert run.exit_code == BAD_INPUT
     assert reason in run.stderr
