@@ -57,13 +57,13 @@ def schema_command(
 ) -> None:
     """Print a JSON schema: of scenario files, for editors, or of what programs exchange with the engine."""
     from cluster.scenario.scenario_file import scenario_schema
-    from plb import Application, Metric, Node, Partition, Plan, PlbConfig, Replica, Service, UnknownNameError
+    from plb import Application, Metric, Node, Partition, Plan, PlbConfig, Replica, Service
+    from plb.validation import check_known
 
     kinds = (Application, Metric, Node, Partition, Plan, Replica, Service)
     schemas = {kind.__name__.lower(): kind.json_schema for kind in kinds}
     schemas |= {"scenario": scenario_schema, "config": PlbConfig.json_schema}
-    if name not in schemas:
-        raise UnknownNameError("schema", name, sorted(schemas))
+    check_known("schema", name, sorted(schemas))
     typer.echo(json.dumps(schemas[name](), indent=2))
 
 

@@ -26,7 +26,6 @@ def replay_command(
 
     The service may run meanwhile. Ends with 1 if something differs.
     """
-    from cluster.service.events import escaped
     from cluster.service.log import Log
     from cluster.service.replay import replay
 
@@ -54,3 +53,10 @@ def replay_command(
             typer.echo(escaped(f"  {difference}"))
     if not is_same:
         raise typer.Exit(1)
+
+
+def escaped(text: str) -> str:
+    """Return a text with its control characters as escapes."""
+    from cluster.service.events import CONTROL
+
+    return CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)

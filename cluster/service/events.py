@@ -56,11 +56,6 @@ MOST_PLACED = 100_000
 """Partitions that a plan is to place."""
 
 
-def escaped(text: str) -> str:
-    """Return a text with its control characters as escapes."""
-    return CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
-
-
 def check_text(item: str, field: str, text: str) -> None:
     """Raise `InvalidValueError` for a text with control characters."""
     if CONTROL.search(text):
@@ -133,6 +128,11 @@ class ClusterEvent(Struct, kw_only=True, forbid_unknown_fields=True, tag_field="
     def weight(self) -> int:
         """Work to apply it, in units of a usual event."""
         return 1
+
+    @property
+    def makes_stale(self) -> bool:
+        """Whether this one makes earlier plans stale."""
+        return self.is_structural
 
     @property
     def subject(self) -> str:
@@ -386,6 +386,11 @@ class ReportOutcomes(OfPlan, tag="outcomes"):
 
     columns = ("failed",)
     failed: list[Annotated[int, Meta(ge=0, lt=2**31)]]
+
+    @property
+    def makes_stale(self) -> bool:
+        """Whether any move is taken back."""
+        return bool(self.failed)
 
     def admit(self) -> None:
         """Refuse positions, too, that are given twice."""

@@ -20,7 +20,7 @@ from plb import PlacementAndLoadBalancing
 from plb.errors import ConflictError, InvalidValueError, PlbError, UnknownNameError
 from plb.model.documents import Document
 from plb.model.move import Move, MoveKind, Phase, Reason
-from plb.model.plan import Plan, moves_of, plan_of
+from plb.model.plan import Plan, plan_of
 from plb.model.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
@@ -145,7 +145,7 @@ class ClusterReplica:
             event.apply(self.engine, now)
             self._end_moves(event)
         state.now = now
-        state.generation += event.is_structural and getattr(event, "failed", None) != []
+        state.generation += event.makes_stale
         state.weight += event.weight
 
     def refusal(self, entry: LogEntry) -> PlbError | None:
@@ -214,9 +214,10 @@ class ClusterReplica:
                 f"plan {record.id} is of generation {record.generation}, and the cluster is at {self.state.generation}"
             )
         assert record.document is not None
-        self.engine.apply(plan_of(record.document), leaving=leaving)
+        plan = plan_of(record.document)
+        self.engine.apply(plan, leaving=leaving)
         record.status, record.leaving = Status.APPLIED, leaving
-        for move in moves_of(record.document) if leaving else ():
+        for move in plan.moves if leaving else ():
             if move.kind is MoveKind.MOVE:
                 self.state.under_way.setdefault(move.partition, {})[str(move.source)] = record.id
 
@@ -235,7 +236,8 @@ class ClusterReplica:
         """Take moves of a plan that was applied back, the last first."""
         self._expect(record, Status.APPLIED)
         assert record.document is not None
-        moves, taken_back = moves_of(record.document), {*record.taken_back}
+        plan, taken_back = plan_of(record.document), {*record.taken_back}
+        moves = plan.moves
         if len(failed) > len(moves):
             raise InvalidValueError(
                 "outcomes", "failed", f"{len(failed)} positions", f"at most {len(moves)}, the moves"
@@ -247,9 +249,10 @@ class ClusterReplica:
                 raise ConflictError(f"outcomes: move {position} of plan {record.id} was taken back already")
             if record.leaving:
                 self._expect_under_way(record, moves[position])
-        backwards = [inverse(moves[position]) for position in sorted(set(failed), reverse=True)]
-        self.engine.apply(attrs.evolve(plan_of({**record.document, "moves": []}), moves=tuple(backwards)))
-        record.taken_back += sorted(set(failed))
+        positions = sorted({*failed})
+        backwards = tuple(inverse(moves[position]) for position in reversed(positions))
+        self.engine.apply(attrs.evolve(plan, moves=backwards))
+        record.taken_back += positions
         for move in backwards if record.leaving else ():
             self.state.under_way.get(move.partition, {}).pop(str(move.target), None)
 

@@ -195,7 +195,7 @@ class PhaseState:
         return bool((self.problem.repairable & (self.solution.node != NOWHERE)).any())
 
     def limit_moves(self, allowance: int | None) -> int:
-        """Limit the moves of the plan to `allowance`, None: to the limit of the settings only; return the limit."""
+        """Limit the moves of the plan to `allowance` if its limit is larger, None: leave it; return the limit."""
         if allowance is not None:
             self.problem = self.problem._replace(bounded=True, max_moves=min(self.problem.max_moves, allowance))
         return self.problem.max_moves
@@ -207,7 +207,7 @@ class PhaseState:
 
     @contextmanager
     def limited_to(self, allowance: int | None) -> Iterator[None]:
-        """Limit the further moves in the context; None: the limit of the settings."""
+        """Limit the further moves in the context; None: leave the limit as it is."""
         bounded, most = self.problem.bounded, self.problem.max_moves
         self.limit_moves(None if allowance is None else allowance + self.moves_so_far)
         yield

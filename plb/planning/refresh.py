@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 import attrs
 
@@ -66,7 +66,7 @@ class Refresh:
         self.record.under_way.update(issued)
         moves = Counter(plan_moves.of_kinds(*MOVEMENTS))
         if action not in THROTTLED:
-            moves = sum((counted_moves_of(plan, phase) for phase in Phase), Counter())
+            moves = counted_moves_of(plan)
         self.scheduler.note_moves(action, self.now, moves)
 
     def _act(self) -> Action:
@@ -180,12 +180,12 @@ OF_UPGRADES = ("upgrade", "upgraded")
 """Rules of the reasons of moves that change roles for an upgrade; no limit of moves holds them back."""
 
 
-def counted_moves_of(plan: Plan, phase: Phase) -> Counter[str]:
-    """Return the number of moves and swaps of a phase of each partition in a plan, by name, without upgrades."""
+def counted_moves_of(plan: Plan, phases: Container[Phase] = tuple(Phase)) -> Counter[str]:
+    """Return the number of moves and swaps of phases of each partition in a plan, by name, without upgrades."""
     return Counter(
         move.partition
         for move in plan.moves
-        if move.kind in MOVEMENTS and move.reason.phase is phase and move.reason.rule not in OF_UPGRADES
+        if move.kind in MOVEMENTS and move.reason.phase in phases and move.reason.rule not in OF_UPGRADES
     )
 
 
@@ -194,7 +194,7 @@ def note_moves_of(plan: Plan, scheduler: Scheduler, now: float) -> None:
     config = scheduler.config
     if config.throttles_moves or config.throttles_partitions or config.max_moves_per_hour is not None:
         for phase, action in ACTION_OF_PHASE.items():
-            scheduler.note_moves(action, now, counted_moves_of(plan, phase))
+            scheduler.note_moves(action, now, counted_moves_of(plan, (phase,)))
 
 
 def allowance_of(
@@ -209,7 +209,7 @@ def allowance_of(
     allowance = scheduler.allowance(ACTION_OF_PHASE[phase], number_of_replicas(state), now)
     if allowance is None:
         return None
-    return max(0, allowance - sum(counted_moves_of(plan, phase).total() for plan in earlier))
+    return max(0, allowance - sum(counted_moves_of(plan, (phase,)).total() for plan in earlier))
 
 
 def left_of_hour(scheduler: Scheduler, earlier: Sequence[Plan], now: float) -> int | None:
@@ -217,7 +217,7 @@ def left_of_hour(scheduler: Scheduler, earlier: Sequence[Plan], now: float) -> i
     left = scheduler.left_of_hour(now)
     if left is None:
         return None
-    return max(0, left - sum(counted_moves_of(plan, phase).total() for plan in earlier for phase in Phase))
+    return max(0, left - sum(counted_moves_of(plan).total() for plan in earlier))
 
 
 def place_within(run: PhaseRun, work: Work, allowance: int | None, left: int | None) -> int:
