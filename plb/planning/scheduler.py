@@ -253,10 +253,11 @@ class Scheduler:
 
     def _is_recent(self, services: Iterable[int], delays: dict[NodeChange, float | None], now: float) -> bool:
         """Return whether one of `services` has seen an event of a node less than its delay, of `delays`, ago."""
-        return any(
-            now - self.node_events.get((service, event), -math.inf) < _seconds(delay)
+        seconds = {event: _seconds(delay) for event, delay in delays.items() if delay != 0.0}
+        return bool(seconds and self.node_events) and any(
+            now - self.node_events.get((service, event), -math.inf) < delay
             for service in services
-            for event, delay in delays.items()
+            for event, delay in seconds.items()
         )
 
     def variant(self, record: DomainRecord, stage: Stage, version: Version) -> bool:
