@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import attrs
 import numpy as np
@@ -28,11 +29,11 @@ from plb.planning.pending_work import Work, WorkToPlace
 from plb.planning.phases import PhaseRun
 from plb.planning.plan_start import start_of
 from plb.planning.refresh import (
-    HELD_BACK,
     PHASES,
     Refresh,
     allowance_of,
     idle_outcome,
+    keep_due,
     left_of_hour,
     note_moves_of,
     place_within,
@@ -40,7 +41,7 @@ from plb.planning.refresh import (
     why_held_back,
 )
 from plb.planning.rule_priorities import rule_priorities
-from plb.planning.scheduler import Action, DomainRecord, Scheduler, Stage
+from plb.planning.scheduler import Action, DomainRecord, Scheduler
 from plb.planning.service_domains import ServiceDomain, ServiceDomains, number_of_replicas, waits_for_upgrade
 from plb.registry import EngineExtensions
 from plb.risk.demand_history import DemandHistory
@@ -314,15 +315,11 @@ class Planner:
         try:
             self.batch = record_before.copied()
             self.batch.last_run.update(dict.fromkeys(due, now))
-            plan = self.run(phases, now, budget, None, idle=idle)
+            finish = partial(keep_due, self.batch, record_before)
+            return self.run(phases, now, budget, None, idle=idle, finish=finish)
         except BaseException:
             self.batch = record_before
             raise
-        if any(outcome.idle.get(Phase.BALANCING) in HELD_BACK for outcome in plan.outcomes):
-            self.batch.last_run.pop(Stage.BALANCING)  # still due
-            if Stage.BALANCING in record_before.last_run:
-                self.batch.last_run[Stage.BALANCING] = record_before.last_run[Stage.BALANCING]
-        return plan
 
     def run(
         self,
@@ -333,10 +330,12 @@ class Planner:
         *,
         start: Plan | None = None,
         idle: Mapping[Phase, Idle] = NOT_ASKED,
+        finish: Callable[[Plan], None] | None = None,
     ) -> Plan:
         """Run phases for each service domain, and return the plan.
 
-        `names`: partitions to place, None: all; `start`: from which balancing goes on; `idle`: why other phases idle.
+        `names`: partitions to place, None: all; `start`: from which balancing goes on; `idle`: why other phases idle;
+        `finish`: called with a plan that was searched, while an error still leaves everything as it was.
         """
         self.fill_every_node()
         for name in names or ():
@@ -367,7 +366,10 @@ class Planner:
                     plans.append(run.plan(work_of_domain.missing if Phase.PLACEMENT in phases else [], domain))
                 runs.append(run)
                 self._take_back(run)
-            return self._with_renewed(merged(plans))
+            plan = self._with_renewed(merged(plans))
+            if finish is not None:
+                finish(plan)
+            return plan
 
     def _plan_without_nodes(
         self,

@@ -242,6 +242,14 @@ HELD_BACK = (Idle.THROTTLED, Idle.PARTITIONS_THROTTLED, Idle.NODE_EVENT)
 """Why balancing does not run although it is due, and stays due."""
 
 
+def keep_due(record: DomainRecord, before: DomainRecord, plan: Plan) -> None:
+    """Leave balancing as due in the `record` of a refresh as in the one `before`, if its plan holds balancing back."""
+    if any(outcome.idle.get(Phase.BALANCING) in HELD_BACK for outcome in plan.outcomes):
+        record.last_run.pop(Stage.BALANCING)
+        if Stage.BALANCING in before.last_run:
+            record.last_run[Stage.BALANCING] = before.last_run[Stage.BALANCING]
+
+
 def why_held_back(
     run: PhaseRun, scheduler: Scheduler, occasion: Occasion, allowance: int | None, now: float
 ) -> Idle | None:
