@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -141,8 +142,11 @@ def quantiles(times: list[float]) -> dict[str, float]:
     return {"calls": len(times), "p50_ms": float(np.median(times)), "p99_ms": float(np.quantile(times, 0.99))}
 
 
-def reads_beside_a_search(served: Served, partitions: int, seconds: float, rng: random.Random) -> dict[str, Any]:
-    """Return the times of reads while the service searches."""
+def reads_beside_a_search(
+    served: Served, places: list[list[str]], seconds: float, rng: random.Random
+) -> dict[str, Any]:
+    """Return the times of reads while the service searches, a tenth of them after a report of loads."""
+    partitions = len(places)
     served.ask("PUT", f"{CLUSTER}/partitions/{WAITING}", {"name": WAITING, "service": "db"})
     plan = served.plan(call="balance", now=1e6, seconds=seconds)
     reads: dict[str, Callable[[], str]] = {
@@ -151,13 +155,13 @@ def reads_beside_a_search(served: Served, partitions: int, seconds: float, rng: 
         "loads of all nodes": lambda: f"{CLUSTER}/node_loads",
         "violations": lambda: f"{CLUSTER}/violations",
         "score of all nodes for a replica": lambda: f"{CLUSTER}/score?partition={WAITING}",
-        "explanation": lambda: f"{CLUSTER}/explain?partition=db/{rng.randrange(partitions)}",
-        "alternatives": lambda: f"{CLUSTER}/alternatives?partition=db/{rng.randrange(partitions)}",
     }
     times: dict[str, list[float]] = {name: [] for name in reads}
     while served.ask("GET", f"{CLUSTER}/plans/{plan}")["status"] == "searching":
+        if len(times["violations"]) % 10 == 0:
+            report(served, places, rng)
         for name, path in reads.items():
-            times[name].append(timed(lambda path=path: served.send("GET", path())))  # type: ignore[misc]
+            times[name].append(timed(partial(served.send, "GET", path())))
             time.sleep(0.002)
     record = served.made(plan)
     if record["status"] == "ready":
@@ -165,18 +169,32 @@ def reads_beside_a_search(served: Served, partitions: int, seconds: float, rng: 
     return {name: quantiles(of_read) for name, of_read in times.items()}
 
 
+def explanations(served: Served, partitions: int, rng: random.Random) -> dict[str, Any]:
+    """Return the times of explanations and alternatives, which evaluate all nodes for each replica of a partition."""
+    figures = {}
+    for kind in ("explain", "alternatives"):
+        paths = [f"{CLUSTER}/{kind}?partition=db/{rng.randrange(partitions)}" for _ in range(50)]
+        figures[kind] = quantiles([timed(partial(served.send, "GET", path)) for path in paths])
+    return figures
+
+
+def report(served: Served, places: list[list[str]], rng: random.Random) -> None:
+    """Report `AT_ONCE` loads in a request."""
+    first = rng.randrange(len(places))
+    chosen = [(first + step) % len(places) for step in range(AT_ONCE // REPLICAS)]
+    names = [f"db/{index}" for index in chosen for _ in range(REPLICAS)]
+    nodes = [node for index in chosen for node in places[index]]
+    loads = [[rng.uniform(0.5, 2.0), rng.uniform(3.0, 7.0)] for _ in names]
+    served.ask("POST", f"{CLUSTER}/loads", {"partitions": names, "nodes": nodes, "loads": loads})
+
+
 def reports(served: Served, places: list[list[str]], seconds: float, rng: random.Random) -> dict[str, float]:
     """Return how many loads a second are reported durably, in requests of `AT_ONCE`."""
-    began, reported = time.perf_counter(), 0
+    began, requests = time.perf_counter(), 0
     while time.perf_counter() - began < seconds:
-        first = rng.randrange(len(places))
-        chosen = [(first + step) % len(places) for step in range(AT_ONCE // REPLICAS)]
-        names = [f"db/{index}" for index in chosen for _ in range(REPLICAS)]
-        nodes = [node for index in chosen for node in places[index]]
-        loads = [[rng.uniform(0.5, 2.0), rng.uniform(3.0, 7.0)] for _ in names]
-        served.ask("POST", f"{CLUSTER}/loads", {"partitions": names, "nodes": nodes, "loads": loads})
-        reported += len(names)
-    return {"reports_per_second": reported / (time.perf_counter() - began)}
+        report(served, places, rng)
+        requests += 1
+    return {"reports_per_second": requests * AT_ONCE / (time.perf_counter() - began)}
 
 
 def placements(served: Served, partitions: int, calls: int) -> dict[str, Any]:
@@ -217,9 +235,8 @@ def main() -> None:
         served.made(served.plan(call="place", now=1.0))  # the first plan compiles or loads kernels
         figures["place a partition of four"] = placements(served, arguments.partitions, arguments.placements)
         figures["reports"] = reports(served, places, arguments.seconds, rng)
-        figures["reads beside a search"] = reads_beside_a_search(served, arguments.partitions, arguments.seconds, rng)
-        explain = f"{CLUSTER}/explain?partition=db/1"
-        figures["explanation"] = quantiles([timed(lambda: served.send("GET", explain)) for _ in range(5)])
+        figures["reads beside a search"] = reads_beside_a_search(served, places, arguments.seconds, rng)
+        figures["explanations"] = explanations(served, arguments.partitions, rng)
         served.kill()
         figures["restart_seconds"] = served.start()
     finally:

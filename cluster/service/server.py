@@ -112,13 +112,17 @@ def spare_long_lived_objects() -> None:
 
 
 def load_kernels() -> None:
-    """Have an engine take a report and be read, so that the first report of a client does not wait for machine code."""
+    """Have an engine take a report and be read, so that the first requests of clients do not wait for machine code."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("load")]))
     engine.update_node(Node("node"))
-    engine.update_service(Service("service", target_replicas=1))
+    engine.update_service(Service("service", target_replicas=2))
     engine.update_partition(Partition("service/0", service="service", replicas=[Replica(Role.PRIMARY, "node")]))
     engine.report_loads([0], [[1.0]])
     engine.node_loads()
+    engine.violations()
+    engine.violation_probabilities()
+    engine.score("service/0")
+    engine.alternatives("service/0")
 
 
 class TimedProtocol(H11Protocol):

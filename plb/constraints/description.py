@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 import attrs
-import numpy as np
 
-from plb.array_types import NOWHERE, Int
+from plb.array_types import Int
 from plb.model import Role
 from plb.model.expressions import UnmetClause
 from plb.model.move import Phase, Reason
@@ -58,16 +56,6 @@ class NamedSolution:
         """Number of partitions of each service, by its index."""
         return Counter(record.service for record in self.state.partitions.values())
 
-    @cached_property
-    def partition_of_row(self) -> Int:
-        """The position of each row's partition in `ClusterState.partitions`, (M,), or NOWHERE."""
-        position = np.full(len(self.solution.node), NOWHERE)
-        rows = [record.rows for record in self.state.partitions.values()]
-        replicas = np.fromiter(map(len, rows), np.int64, len(rows))
-        rows_in_order = np.fromiter(chain.from_iterable(rows), np.int64, int(replicas.sum()))
-        position[rows_in_order] = np.repeat(np.arange(len(rows)), replicas)
-        return position
-
 
 @attrs.frozen(eq=False)
 class ExcludedNodes:
@@ -107,8 +95,8 @@ class RuleDescription:
     """Returns by row the reasons of moved rows that break nothing, but that this rule makes follow another replica. It
     gets the solution before the moves, the solution after them, the phase and the moved rows, (m,).
     """
-    unmet: Callable[[NamedSolution, int, int], tuple[UnmetClause, ...]] = lambda _named, _row, _node: ()
-    """Returns the parts of its condition on a row that a node does not satisfy."""
+    unmet: Callable[[NamedSolution, int, int], tuple[UnmetClause, ...]] | None = None
+    """Returns the parts of its condition on a row that a node does not satisfy; None for a rule without clauses."""
 
     def diagnosis(self, excluded: ExcludedNodes) -> RuledOut:
         """Return why the rule excludes nodes."""

@@ -14,14 +14,13 @@ from functools import partial
 import attrs
 import numpy as np
 
-from plb.array_types import NOWHERE, Int
+from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import kernel
 from plb.constraints.description import ExcludedNodes, NamedSolution, RuleDescription
 from plb.constraints.spread import (
     ANY,
     EVEN,
     excess_above_ceiling,
-    rows_of_uneven_groups,
     siblings_in_domain,
     some_domain_below,
     spreads_badly,
@@ -349,9 +348,23 @@ def _full_domain(named: NamedSolution, row: int, node: int, level: int) -> FullD
 
 def _breaches(named: NamedSolution, rule: Rule) -> Iterator[UnevenSpread]:
     """Yield the verdicts on all domains with too many or too few replicas of a partition."""
-    for level in _levels_of(named.problem, rule):
-        for row in rows_of_uneven_groups(named.problem, named.solution.node, named.partition_of_row, level):
+    problem, solution = named.problem, named.solution
+    breaks = np.empty(len(solution.node), np.bool_)
+    for level in _levels_of(problem, rule):
+        _mark_uneven(problem, solution, level, breaks)
+        parents = problem.parent[:, level]
+        groups: dict[tuple[str, int], int] = {}
+        for row in np.flatnonzero(breaks).tolist():
+            groups.setdefault((named.state.row_partition[row], int(parents[solution.node[row]])), row)
+        for row in groups.values():
             yield from _uneven(named, rule, level, row)
+
+
+@kernel
+def _mark_uneven(problem: Problem, solution: Solution, level: int, breaks: Bool) -> None:
+    """Set `breaks`, (M,), to whether each row breaks the spread at a level."""
+    for row in range(breaks.shape[0]):
+        breaks[row] = breaks_level(problem, solution, level, row)
 
 
 def _uneven(named: NamedSolution, rule: Rule, level: int, row: int) -> list[UnevenSpread]:

@@ -8,7 +8,7 @@ from typing import ClassVar
 import attrs
 import numpy as np
 
-from plb.array_types import NOWHERE, Int
+from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import kernel
 from plb.constraints.description import NamedSolution, RuleDescription
 from plb.model.expressions import UnmetClause
@@ -180,12 +180,18 @@ def _shared_node(named: NamedSolution, row: int) -> SharedNode:
 
 def _breaches(named: NamedSolution) -> Iterator[SharedNode]:
     """Return the verdicts on all nodes with several replicas of a partition."""
-    node, nodes = named.solution.node, len(named.state.nodes)
-    rows = np.flatnonzero((node != NOWHERE) & ~named.problem.unspread)
-    _, first, replicas = np.unique(
-        named.partition_of_row[rows] * nodes + node[rows], return_index=True, return_counts=True
-    )
-    return (_shared_node(named, row) for row in rows[first[replicas > 1]].tolist())
+    node = named.solution.node
+    shares = np.empty(len(node), np.bool_)
+    _mark_broken(named.problem, named.solution, shares)
+    first = {(named.state.row_partition[row], int(node[row])): row for row in np.flatnonzero(shares)[::-1].tolist()}
+    return (_shared_node(named, row) for row in sorted(first.values()))
+
+
+@kernel
+def _mark_broken(problem: Problem, solution: Solution, broken: Bool) -> None:
+    """Set `broken`, (M,), to whether each row is placed and breaks the rule."""
+    for row in range(broken.shape[0]):
+        broken[row] = solution.node[row] != NOWHERE and is_broken(problem, solution, row)
 
 
 DESCRIPTION = RuleDescription(

@@ -6,11 +6,8 @@ every level of the tree. Replicas that are leaving, or in a domain without a usa
 
 from __future__ import annotations
 
-import numpy as np
-
 from plb.array_types import NOWHERE, Bool, Int, Int32
 from plb.compiler import kernel
-from plb.state.arrays import Problem
 
 EVEN, ANY = 0, -1
 """Values of `Problem.most_in_domain` for an even spread and for no rule."""
@@ -170,44 +167,3 @@ def under_parent(
             inside += domain[replica_node] == domain[target]
         replica = sibling[replica]
     return replicas, inside
-
-
-def rows_of_uneven_groups(problem: Problem, node: Int, partition_of_row: Int, level: int) -> list[int]:
-    """Return a row of each partition and parent domain whose replicas are unevenly spread over the domains of a level.
-
-    A group is the replicas of a partition under a parent domain. `node`: node of each row, (n,); `partition_of_row`:
-    number of its partition, (n,).
-    """
-    siblings = np.where(node == NOWHERE, 0, problem.siblings[problem.feasibility_class, node, level])
-    most = problem.most_in_domain[problem.service, level]
-    feasible = (node != NOWHERE) & problem.feasibility_classes[problem.feasibility_class, node]
-    counts = (siblings > 0) | ((most != EVEN) & feasible)
-    rows = np.flatnonzero(counts & ~problem.unspread & (most != ANY))
-    partition, row_node = partition_of_row[rows], node[rows]
-    first_in_domain, _, count = _grouped(partition, problem.domain[row_node, level])
-    parent = problem.parent[row_node[first_in_domain], level]
-    first_in_group, group, _ = _grouped(partition[first_in_domain], parent)
-    groups = len(first_in_group)
-    replicas, fullest, emptiest = np.zeros(groups, np.int64), np.zeros(groups, np.int64), np.full(groups, len(node))
-    np.add.at(replicas, group, count)
-    np.maximum.at(fullest, group, count)
-    np.minimum.at(emptiest, group, count)
-    group_rows = rows[first_in_domain[first_in_group]]
-    domains, group_most = siblings[group_rows], most[group_rows]
-    emptiest[np.bincount(group, minlength=groups) < domains] = 0
-    uneven = (fullest > -(-replicas // np.maximum(1, domains))) | (emptiest < replicas // np.maximum(1, domains))
-    broken = np.where(group_most == EVEN, uneven, fullest > group_most)
-    return [int(row) for row in group_rows[broken]]
-
-
-def _grouped(first: Int, second: Int) -> tuple[Int, Int, Int]:
-    """Return for the n pairs of whole numbers in `first` and `second`, (n,), which p are distinct.
-
-    The index of the first occurrence of each, (p,), the number of each element's pair, (n,), and how often each
-    occurs, (p,).
-    """
-    width = int(second.max(initial=0)) + 1
-    _, first_index, number, count = np.unique(
-        first * width + second, return_index=True, return_inverse=True, return_counts=True
-    )
-    return first_index, number, count

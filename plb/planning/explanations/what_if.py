@@ -93,7 +93,7 @@ class WhatIf:
     def _extension_terms(self, problem: Problem, row: int, nodes: Int) -> Sequence[Mapping[str, float]]:
         """Return for each of `nodes`, (n,), the extension terms with `row`, which is not placed, on it."""
         if self._extensions is None or not self._extensions.terms:
-            return [{} for _ in nodes]
+            return [{}] * len(nodes)
         totals = []
         for node in nodes.tolist():
             move_row(problem, self._solution, row, node)
@@ -143,7 +143,8 @@ class WhatIf:
             nodes = refused_by_rule[rule]
             for node, diagnosis in zip(nodes.tolist(), diagnoses_of_rule(audit, row, rule, nodes), strict=True):
                 obstacles.setdefault(node, []).append(diagnosis)
-                unmet[node] = unmet.get(node, ()) + constraint.unmet(audit, row, node)
+                if constraint.unmet is not None:
+                    unmet[node] = unmet.get(node, ()) + constraint.unmet(audit, row, node)
         if self._extensions is not None:
             open_nodes = _all_but(len(self._state.nodes), obstacles)
             by_extensions = self._extensions.refused_nodes(audit.problem, self._solution, row, open_nodes)
