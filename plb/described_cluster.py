@@ -401,6 +401,11 @@ class DescribedCluster:
         """The names of the services, in the order in which they were made; it follows changes."""
         return self._state.service_index.keys()
 
+    @property
+    def partition_names(self) -> KeysView[str]:
+        """The names of the partitions, in the order in which they were made; it follows changes."""
+        return self._state.partitions.keys()
+
     def _deactivate(self, name: str, intent: DeactivationIntent, now: float | None) -> None:
         """Set the deactivation intent of a node, and its status to none."""
         node = self._state.nodes[self._state.node(name)]

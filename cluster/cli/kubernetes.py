@@ -63,14 +63,13 @@ def feed_command(
 
     from cluster.service.client import Client
     from cluster.service.kubernetes.feed import Feed
+    from cluster.service.kubernetes.sources import token_of
 
     source = _source(nodes, pods, usage or (), server, token_file, certificate_authority)
     tls = ssl.create_default_context(cafile=service_authority)
     if service_certificate is not None:
         tls.load_cert_chain(service_certificate)
-    token = None if service_token_file is None else service_token_file.read_text(encoding="utf-8").strip()
-    client = Client(service, cluster, token=token, verify=tls, timeout=60.0)
-    with client:
+    with Client(service, cluster, auth=token_of(service_token_file), verify=tls, timeout=60.0) as client:
         _run(source, Feed(client, _print_line).run, every)
 
 

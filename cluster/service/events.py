@@ -146,6 +146,10 @@ class ClusterEvent(Struct, kw_only=True, forbid_unknown_fields=True, tag_field="
         """Return the names of the fields that not all events have."""
         return [name for name in cls.__struct_fields__ if name not in ClusterEvent.__struct_fields__]
 
+    def time(self, latest: float) -> float:
+        """Return the time at which it takes effect; `latest`: the time that the cluster has before it."""
+        return latest if self.now is None else self.now
+
     def prepare(self) -> None:
         """Make what all replicas of the cluster need to apply the event."""
 

@@ -124,7 +124,7 @@ class RemoteEngine:
     def _tell(self, event: events.HostEvent) -> None:
         """Let an event wait for the next line."""
         self._waiting.append(event)
-        self._now = self._now if event.now is None else event.now
+        self._now = event.time(self._now)
         self._replicas, self._next = {}, ()
         self._work += event.weight
         if self._work >= MOST_WAITING:
@@ -133,7 +133,7 @@ class RemoteEngine:
     def _plan(self, request: events.RequestPlan) -> Plan:
         """Return the plan that a request asks for."""
         self._asked = request.partitions or ()
-        self._now = self._now if request.now is None else request.now
+        self._now = request.time(self._now)
         record = self._ask(request)["plan"]
         if record["status"] != "ready":
             raise RemoteError(f"{self._address}: plan {record['id']} is {record['status']}: {record['error']}")

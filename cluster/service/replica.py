@@ -22,6 +22,7 @@ from plb.model.documents import Document
 from plb.model.move import Move, MoveKind, Phase, Reason
 from plb.model.plan import Plan, plan_of
 from plb.model.snapshot import Snapshot
+from plb.validation import check_known
 
 logger = logging.getLogger(__name__)
 
@@ -131,9 +132,9 @@ class ClusterReplica:
         Raise `PlbError` if the event does not fit the cluster, which is then as before.
         """
         event, state = entry.event, self.state
-        if event.now is not None and event.now < state.now:
-            raise InvalidValueError(event.kind, "now", event.now, f"a time of at least {state.now!r}, the latest one")
-        now = state.now if event.now is None else event.now
+        now = event.time(state.now)
+        if now < state.now:
+            raise InvalidValueError(event.kind, "now", now, f"a time of at least {state.now!r}, the latest one")
         if isinstance(event, events.RequestPlan):
             self._request(entry.sequence, event, now)
         elif isinstance(event, events.OfPlan):
@@ -175,7 +176,7 @@ class ClusterReplica:
         if sum(plan.status in OPEN for plan in plans.values()) >= MOST_OPEN:
             raise ConflictError(f"plan: {MOST_OPEN} plans are open; apply or discard one")
         for name in event.partitions or ():
-            self.engine.replicas(name)
+            check_known("partition", name, self.engine.partition_names)
         self.engine.advance(now)
         if len(plans) >= MOST_KEPT:
             del plans[next(name for name, plan in plans.items() if plan.status not in OPEN)]

@@ -17,10 +17,8 @@ from cluster.service.events import ClusterEvent, ReportLoads
 from cluster.service.kubernetes.description import KubernetesCluster, partitions_of
 from cluster.service.kubernetes.extender import ANY_WORKLOAD
 from cluster.service.kubernetes.sources import Observed
+from cluster.service.service import AT_ONCE
 from plb.errors import PlbError
-
-AT_ONCE = 64
-"""Most work of a request, in units of a usual event, unless it has one event; the service answers others afterwards."""
 
 
 class Feed:

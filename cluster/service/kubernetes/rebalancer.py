@@ -112,7 +112,7 @@ class Rebalancer:
     def _problem(self, event: ClusterEvent, now: float) -> str | None:
         """Apply an event; return why it is refused, or None."""
         try:
-            event.apply(self._engine, now if event.now is None else max(now, event.now))
+            event.apply(self._engine, event.time(now))
         except PlbError as error:
             self._log({"error": str(error)})
             return str(error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -67,11 +67,22 @@ class Files:
         )
 
 
+def token_of(file: Path | None) -> Callable[[httpx.Request], httpx.Request] | None:
+    """Return what adds a token to a request: it reads the file each time, as Kubernetes renews it. None: no token."""
+    if file is None:
+        return None
+
+    def authorize(request: httpx.Request) -> httpx.Request:
+        request.headers["Authorization"] = f"Bearer {file.read_text(encoding='utf-8').strip()}"
+        return request
+
+    return authorize
+
+
 class ApiServer:
     """An API server of Kubernetes at a URL; http only without a token, as of ``kubectl proxy``.
 
-    The file of the token is read before each request, as Kubernetes renews it. `authority`: file with the certificates
-    that are trusted; None: those of the system.
+    `token_file`: as of `token_of`; `authority`: file with the certificates that are trusted, None: those of the system.
     """
 
     def __init__(self, url: str, token_file: Path | None = None, authority: Path | None = None) -> None:
@@ -80,8 +91,8 @@ class ApiServer:
         if parts.hostname is None or not is_safe:
             raise InvalidValueError("API server", "URL", url, "https://HOST:PORT, or http without a token")
         self._url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
-        self._token_file, tls = token_file, ssl.create_default_context(cafile=authority)
-        self._http = httpx.Client(verify=tls, timeout=SECONDS, trust_env=False)
+        tls = ssl.create_default_context(cafile=authority)
+        self._http = httpx.Client(auth=token_of(token_file), verify=tls, timeout=SECONDS, trust_env=False)
 
     def read(self) -> Observed:
         """Return the cluster of the server, without usage if it does not serve metrics.k8s.io."""
@@ -115,10 +126,8 @@ class ApiServer:
 
     def _request(self, method: str, path: str, **body: Any) -> tuple[int, bytes]:
         """Return status and body of the answer to a request."""
-        token = None if self._token_file is None else self._token_file.read_text(encoding="utf-8").strip()
-        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         try:
-            answer = self._http.request(method, self._url + path, headers=headers, **body)
+            answer = self._http.request(method, self._url + path, **body)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise PlbError(f"{self._url}: {error or type(error).__name__}") from error
         return answer.status_code, answer.content

@@ -21,7 +21,7 @@ from cluster.service.log import Log, LogError
 from cluster.service.replica import DefectError, StaleError, Status
 from cluster.service.service import PlacementService, Receipt
 from plb import PlacementAndLoadBalancing
-from plb.errors import ConflictError
+from plb.errors import ConflictError, UnknownNameError
 from plb.model.plan import moves_of
 from tests.cluster.service.served import CLUSTER, make, planned, send, with_service
 
@@ -38,6 +38,21 @@ def test_a_plan_changes_nothing_until_it_is_applied_and_then_exactly_its_moves(t
         assert (await send(service, ApplyPlan(plan=plan.id))).refusal is None
         places = {(move.partition, move.target) for move in moves_of(plan.document)}
         assert places == {(f"db/{index}", one.node) for index in range(3) for one in engine.replicas(f"db/{index}")}
+
+    with_service(tmp_path, story)
+
+
+def test_a_name_that_is_unknown_among_those_to_place_is_refused_and_all_known_ones_are_placed(tmp_path: Path) -> None:
+    async def story(service: PlacementService) -> None:
+        await make(service)
+        for names in (["db/0", "db/1", "nothing"], ["nothing", "db/0"]):
+            receipt = await send(service, RequestPlan(now=10.0, call="place", partitions=names))
+            assert isinstance(receipt.refusal, UnknownNameError)
+            assert (receipt.refusal.kind, receipt.refusal.name) == ("partition", "nothing")
+        assert not service.cluster(CLUSTER).reader.state.plans
+        plan = await planned(service, RequestPlan(now=10.0, call="place", partitions=["db/2", "db/0"]))
+        assert plan.document is not None
+        assert {move.partition for move in moves_of(plan.document)} == {"db/0", "db/2"}
 
     with_service(tmp_path, story)
 

@@ -20,7 +20,7 @@ from cluster.service.events import ClusterEvent
 from cluster.service.kubernetes.description import KubernetesCluster, obstacle, partitions_of, takes
 from cluster.service.kubernetes.pods import KubernetesNode, Pod
 from cluster.service.kubernetes.rebalancer import Rebalancer
-from cluster.service.kubernetes.sources import ApiServer, Files, Observed
+from cluster.service.kubernetes.sources import ApiServer, Files, Observed, token_of
 from plb import Metric, PlbConfig
 from plb.errors import ConflictError, InvalidValueError, PlbError
 from tests.cluster.service.kubernetes.fake_api import DOCUMENTS, EXAMPLE, api_server
@@ -362,7 +362,7 @@ def test_the_token_is_read_for_each_request_and_never_sent_in_the_clear(tmp_path
         ApiServer("http://127.0.0.1:1", token)
     with api_server() as server:
         api = ApiServer(server.url)
-        api._token_file = token
+        api._http.auth = token_of(token)
         api.read()
         token.write_text("second\n")
         api.read()
