@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 from urllib.parse import quote
 
@@ -20,8 +20,8 @@ from plb import Application, Node, Partition, PlbConfig, Service
 from plb.errors import PlbError
 from plb.model.documents import plain
 
-PAUSE_SECONDS = 0.05
-"""Pause between two questions whether a plan is made."""
+SHORTEST_PAUSE, LONGEST_PAUSE, GROWTH = 0.05, 1.0, 1.25
+"""Pauses between two questions whether a plan is made, in seconds, and by how much each is longer than the last one."""
 KINDS = {Node: "nodes", Service: "services", Partition: "partitions", Application: "applications"}
 """Paths of what a client describes."""
 Described: TypeAlias = Node | Service | Partition | Application
@@ -153,8 +153,9 @@ class Client(Calls):
     def plan(self, **request: Any) -> Any:
         """Ask for a plan, and return it when it is made; fields such as ``call``, ``now``, ``proposals``, ``id``."""
         path = f"/plans/{self._ask('POST', '/plans', request)['plan']}"
+        pauses = _pauses()
         while (record := self._ask("GET", path))["status"] == "searching":
-            time.sleep(PAUSE_SECONDS)
+            time.sleep(next(pauses))
         return record
 
 
@@ -179,9 +180,18 @@ class AsyncClient(Calls):
     async def plan(self, **request: Any) -> Any:
         """Ask for a plan, and return it when it is made; see `Client.plan`."""
         path = f"/plans/{(await self._ask('POST', '/plans', request))['plan']}"
+        pauses = _pauses()
         while (record := await self._ask("GET", path))["status"] == "searching":
-            await asyncio.sleep(PAUSE_SECONDS)
+            await asyncio.sleep(next(pauses))
         return record
+
+
+def _pauses() -> Iterator[float]:
+    """Yield the pauses between questions whether a plan is made, in seconds."""
+    pause = SHORTEST_PAUSE
+    while True:
+        yield pause
+        pause = min(LONGEST_PAUSE, GROWTH * pause)
 
 
 def _answer(response: httpx.Response) -> Any:

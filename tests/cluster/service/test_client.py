@@ -12,6 +12,7 @@ import httpx
 import pytest
 import uvicorn
 
+from cluster.service import client as client_module
 from cluster.service.client import AsyncClient, Client, ServiceError
 from cluster.service.rest import application
 from plb import Metric, Node, Partition, PlbConfig, Role, Service
@@ -113,6 +114,23 @@ def test_a_name_with_a_slash_or_a_space_arrives_as_it_is(tmp_path: Path) -> None
                 await client.description()
 
     with_address(tmp_path, story)
+
+
+def test_a_client_asks_less_and_less_often_for_a_plan_that_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits at most a quarter longer than it has to, and a second at the end."""
+    pauses: list[float] = []
+    monkeypatch.setattr(client_module.time, "sleep", pauses.append)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        status = "ready" if sum(pauses) >= 60 else "searching"
+        return httpx.Response(200, json={"plan": "p1", "status": status, "path": request.url.path})
+
+    with Client("http://service", "main", transport=httpx.MockTransport(answer)) as client:
+        assert client.plan(now=60.0)["path"] == "/v1/clusters/main/plans/p1"
+    assert 60 <= sum(pauses) < 61
+    assert len(pauses) < 80
+    for number, pause in enumerate(pauses):
+        assert pause <= min(1.0, 0.05 + sum(pauses[:number]) / 4 + 1e-9)
 
 
 def test_a_service_that_is_not_there_is_an_error_of_the_connection() -> None:
