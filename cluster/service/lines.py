@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import socket
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -149,16 +151,8 @@ class LineServer:
 
     async def _start_at_path(self, address: str) -> str:
         """Listen at a Unix socket that only this user may open."""
-        path, mask = Path(address.removeprefix(UNIX)), os.umask(0o077)
-        listening = socket.socket(socket.AF_UNIX)
-        try:
-            _remove_abandoned(path)
-            listening.bind(str(path))
-        except OSError:
-            listening.close()
-            raise
-        finally:
-            os.umask(mask)
+        path = Path(address.removeprefix(UNIX))
+        listening = _listening_at(path)
         self._path, self._file = path, _file_of(path)
         self._server = await asyncio.start_unix_server(self._accept, sock=listening, limit=LONGEST)
         return address
@@ -207,6 +201,21 @@ class LineServer:
                     return
         except RefusedError as error:
             await _write(writer, {"error": problem_of(error)})
+
+
+def _listening_at(path: Path) -> socket.socket:
+    """Return a Unix socket that listens at a path; one that was left there is removed."""
+    with ExitStack() as undone, ExitStack() as opened:
+        folder = os.open(path.parent, os.O_RDONLY)
+        undone.callback(os.close, folder)
+        fcntl.flock(folder, fcntl.LOCK_EX)  # another service may have found the same socket that was left
+        undone.callback(os.umask, os.umask(0o077))
+        listening = opened.enter_context(socket.socket(socket.AF_UNIX))
+        _remove_abandoned(path)
+        listening.bind(str(path))
+        listening.listen()
+        opened.pop_all()
+    return listening
 
 
 def _file_of(path: Path) -> tuple[int, int] | None:

@@ -6,6 +6,7 @@ What `append` has returned for is on the disk. The order of the log is the order
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,19 +23,44 @@ from cluster.service.events import LOGGED, SUBJECTS, LoggedEvent, RemoveCluster
 from plb import __version__
 from plb.errors import PlbError
 
-TABLES = """
+logger = logging.getLogger(__name__)
+
+ENTRIES = """
 CREATE TABLE entries (
     sequence INTEGER PRIMARY KEY, cluster TEXT NOT NULL, time REAL NOT NULL, actor TEXT NOT NULL,
     version TEXT NOT NULL, id TEXT, event BLOB NOT NULL, refusal TEXT
 );
+"""
+INDICES = """
 CREATE UNIQUE INDEX ids ON entries (cluster, id) WHERE id IS NOT NULL;
 CREATE INDEX of_cluster ON entries (cluster, sequence);
 CREATE TABLE snapshots (cluster TEXT PRIMARY KEY, sequence INTEGER NOT NULL, engine BLOB NOT NULL, state BLOB NOT NULL);
 """
 REMOVALS = "CREATE TABLE removals (cluster TEXT PRIMARY KEY, sequence INTEGER NOT NULL);"
 """The latest removal of each cluster."""
-FORMATS = (TABLES, REMOVALS)
+FORMATS = (ENTRIES + INDICES, REMOVALS)
 """What each version of the tables has added, the first version first."""
+IS_WHOLE = """
+SELECT (SELECT count(*) FROM entries INDEXED BY of_cluster) = (SELECT coalesce(max(sequence), 0) FROM entries)
+AND (SELECT count(*) FROM entries INDEXED BY ids WHERE id IS NOT NULL) >= 0
+AND (SELECT count(*) FROM snapshots INDEXED BY sqlite_autoindex_snapshots_1)
+  = (SELECT count(*) FROM snapshots NOT INDEXED)
+AND (SELECT count(*) FROM removals INDEXED BY sqlite_autoindex_removals_1)
+  = (SELECT count(*) FROM removals NOT INDEXED)
+"""
+"""Whether the indices can be read, and have what they should; it reads no entry, as there may be very many."""
+MEND = f"""
+CREATE TEMP TABLE kept AS SELECT * FROM removals NOT INDEXED;
+PRAGMA writable_schema = ON;
+BEGIN IMMEDIATE;
+DELETE FROM sqlite_schema WHERE name <> 'entries';
+PRAGMA writable_schema = RESET;
+{INDICES} {REMOVALS}
+INSERT INTO removals SELECT * FROM kept;
+COMMIT;
+DROP TABLE temp.kept;
+"""
+"""Makes all but the entries again; `REINDEX` and `DROP` fail at a damaged page."""
 NAME = "plb.sqlite"
 """Name of the database in its directory."""
 
@@ -123,6 +149,29 @@ class Log:
             added = " ".join(FORMATS[made:])
             self._connection.executescript(f"BEGIN; {added} PRAGMA user_version = {len(FORMATS)}; COMMIT")
             _sync(self.path.parent)
+            made = len(FORMATS)
+        if made == len(FORMATS) and not self._is_whole():
+            self._mend(reads_only)
+
+    def _is_whole(self) -> bool:
+        """Return whether the indices can be read, and miss nothing."""
+        try:
+            ((is_whole,),) = self._connection.execute(IS_WHOLE).fetchall()
+        except sqlite3.OperationalError:  # locked, or no memory
+            raise
+        except sqlite3.DatabaseError:
+            return False
+        return bool(is_whole)
+
+    def _mend(self, reads_only: bool) -> None:
+        """Make the indices again from the entries; raise `LogError` if that fails, or the log is only read."""
+        if reads_only:
+            raise LogError(f"{self.path}: an index is damaged; plb serve makes it again")
+        logger.warning("%s: an index is damaged; all are made again, and states from the log", self.path)
+        try:
+            self._connection.executescript(MEND)
+        except sqlite3.Error as error:
+            raise LogError(f"{self.path}: an index cannot be read, nor made again: {error}") from None
 
     def close(self) -> None:
         """Close the database and let another process open it."""

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import json
 import re
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -414,6 +419,41 @@ def test_a_unix_socket_that_is_served_is_in_use_and_stays_and_one_that_was_left_
             assert not path.exists()
 
     asyncio.run(run())
+
+
+def test_of_two_services_that_find_one_left_socket_one_listens_and_one_is_told_that_it_is_in_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one would remove the socket of the first if both saw the one that was left."""
+    path, removals, unlink = tmp_path / "socket", count(), Path.unlink
+    both_have_seen, first_listens = threading.Barrier(2), threading.Event()
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(path))
+
+    def slow_unlink(file: Path, missing_ok: bool = False) -> None:
+        with suppress(threading.BrokenBarrierError):
+            both_have_seen.wait(0.2)
+        if next(removals):
+            first_listens.wait(10)
+        unlink(file, missing_ok)
+
+    def listening(_: int) -> socket.socket | OSError:
+        try:
+            return lines_module._listening_at(path)
+        except OSError as error:
+            return error
+        finally:
+            first_listens.set()
+
+    monkeypatch.setattr(Path, "unlink", slow_unlink)
+    with ThreadPoolExecutor(2) as threads:
+        found = [*threads.map(listening, range(2))]
+    (error,) = (one for one in found if isinstance(one, OSError))
+    (server,) = (one for one in found if not isinstance(one, OSError))
+    assert error.errno == errno.EADDRINUSE
+    with server, socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(path))
+        server.accept()[0].close()
 
 
 def test_a_line_with_an_event_that_no_client_may_send_makes_no_cluster(tmp_path: Path) -> None:

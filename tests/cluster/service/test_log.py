@@ -97,6 +97,53 @@ def test_a_damaged_page_is_an_error_that_names_the_place(tmp_path: Path) -> None
         with_service(tmp_path, state)
 
 
+AUTOMATIC = ("sqlite_autoindex_snapshots_1", "sqlite_autoindex_removals_1")
+NOISE = b"\xff" * 4096
+EMPTY = b"\x0a\0\0\0\0\x10" + b"\0" * 4090
+"""The page of a sound index without entries."""
+
+
+@pytest.mark.parametrize(
+    ("index", "content"),
+    [
+        ("ids", NOISE),
+        *((index, content) for index in ("of_cluster", *AUTOMATIC) for content in (NOISE, EMPTY)),
+    ],
+)
+def test_a_damaged_index_is_made_again_and_nothing_is_lost(
+    tmp_path: Path, index: str, content: bytes, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(searches, "SAVED_EVERY", 4)
+
+    async def two(service: PlacementService) -> object:
+        await make(service)
+        await send(service, RemoveCluster())
+        return await story(service)
+
+    async def again(service: PlacementService) -> object:
+        assert (await send(service, DrainNode(name="n0", id="drained"))).repeated
+        return await state(service)
+
+    before = with_service(tmp_path, two)
+    with database(tmp_path) as connection:
+        entries = connection.execute("SELECT * FROM entries").fetchall()
+        (root,) = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (index,)).fetchone()
+    data = bytearray((tmp_path / NAME).read_bytes())
+    data[(root - 1) * 4096 : root * 4096] = content
+    (tmp_path / NAME).write_bytes(data)
+    with pytest.raises(LogError, match="an index is damaged; plb serve makes it again"):
+        Log(tmp_path, reads_only=True)
+    assert with_service(tmp_path, again) == before
+    assert "an index is damaged; all are made again" in caplog.text
+    caplog.clear()
+    assert with_service(tmp_path, again) == before
+    assert not caplog.text
+    with database(tmp_path) as connection:
+        assert connection.execute("SELECT * FROM entries").fetchall() == entries
+        problems = connection.execute("PRAGMA integrity_check").fetchall()
+        assert all("is never used" in line for (text,) in problems for line in text.splitlines()[1:])
+
+
 def test_only_its_user_may_read_the_files_of_a_log(tmp_path: Path) -> None:
     async def modes(service: PlacementService) -> set[int]:
         await make(service)
