@@ -28,10 +28,10 @@ from cluster.service.operations import Call, Operation
 from cluster.service.replica import OPEN
 from cluster.service.service import LiveCluster
 from plb import Node
-from plb.errors import UnknownNameError
 from plb.model import DeactivationIntent
 from plb.model.documents import Document
 from plb.model.plan import Energy, moves_of
+from plb.validation import check_known
 
 PAGE = Path(__file__).parent / "page"
 FILES = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
@@ -161,8 +161,7 @@ def numbers_of(live: LiveCluster, by: str) -> dict[str, float]:
     if by == RISK:
         return reads.violation_probabilities(live)
     metric, names = by.removeprefix("load:"), live.reader.engine.config.metric_names
-    if metric not in names:
-        raise UnknownNameError("metric", metric, names)
+    check_known("metric", metric, names)
     return {name: loads[metric] for name, loads in reads.node_loads(live).items()}
 
 

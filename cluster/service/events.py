@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from itertools import chain
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
@@ -19,11 +19,12 @@ from plb.array_types import Float
 from plb.errors import InvalidValueError, PlbError
 from plb.model.documents import Document, read
 from plb.risk import DemandHistory
-from plb.validation import check_name, check_number
+from plb.validation import check_name
 
 LATEST = float(2**53)
 """Latest time, and the earliest with the other sign, in seconds: whole seconds are exact up to it."""
-
+Time: TypeAlias = Annotated[float, Meta(ge=-LATEST, le=LATEST)]
+"""A time in seconds of the host's clock."""
 Engine: TypeAlias = PlacementAndLoadBalancing
 
 
@@ -32,8 +33,8 @@ def _document(kind: type) -> Meta:
     return Meta(extra_json_schema={"$ref": f"#/components/schemas/{kind.__name__}"})
 
 
-LONGEST_NAME = 1000
-"""Most letters of a name."""
+LONGEST_NAME, LONGEST_ID = 1000, 200
+"""Most letters of a name, and of the id of an event."""
 
 
 def check_length(item: str, name: str) -> None:
@@ -54,6 +55,12 @@ MOST_REPLICAS = 1000
 """Replicas of a partition that a service asks for."""
 MOST_PLACED = 100_000
 """Partitions that a plan is to place."""
+
+
+def named_by(subjects: Iterable[Any]) -> str:
+    """Return the names that the fields `SUBJECTS` of an event have."""
+    names = (value.get("name") if isinstance(value, dict) else value for value in subjects)
+    return " ".join(name for name in names if isinstance(name, str))
 
 
 def check_text(item: str, field: str, text: str) -> None:
@@ -114,9 +121,9 @@ class ClusterEvent(Struct, kw_only=True, forbid_unknown_fields=True, tag_field="
     """Whether the method takes the time of the event, too."""
     columns: ClassVar[tuple[str, ...]] = ()
     """Fields with long lists."""
-    now: float | None = None
-    """Time in seconds of the host's clock; None: the latest one."""
-    id: Annotated[str, Meta(max_length=200)] | None = None
+    now: Time | None = None
+    """When it happens; None: at the latest time."""
+    id: Annotated[str, Meta(max_length=LONGEST_ID)] | None = None
     """Name of the event that its client chose; an event with the id of an earlier one is not applied again."""
 
     @property
@@ -137,9 +144,7 @@ class ClusterEvent(Struct, kw_only=True, forbid_unknown_fields=True, tag_field="
     @property
     def subject(self) -> str:
         """Names of what it is about; empty: the cluster."""
-        values = [getattr(self, name) for name in self.own_fields() if name in SUBJECTS]
-        names = [value.get("name", "") if isinstance(value, dict) else value for value in values]
-        return " ".join(name for name in names if isinstance(name, str))
+        return named_by(getattr(self, name) for name in SUBJECTS if name in self.own_fields())
 
     @classmethod
     def own_fields(cls) -> list[str]:
@@ -160,8 +165,6 @@ class ClusterEvent(Struct, kw_only=True, forbid_unknown_fields=True, tag_field="
         getattr(engine, self.method or self.kind)(*values, **({"now": now} if self.takes_time else {}))
 
     def __post_init__(self) -> None:
-        if self.now is not None:
-            check_number(self.kind, "now", self.now, low=-LATEST, high=LATEST)
         for name in self.__struct_fields__:
             if isinstance(getattr(self, name), dict) and name in PARTS:
                 check_length(name, getattr(self.part(name), "name", ""))
@@ -213,10 +216,9 @@ class PutApplication(ClusterEvent, tag="application"):
     application: Annotated[Document, _document(Application)]
 
 
-class Configure(ClusterEvent, tag="settings"):
-    """Replace the settings; the metrics keep their names."""
+class OfSettings(ClusterEvent):
+    """An event with settings."""
 
-    method = "configure"
     settings: Annotated[Document, _document(PlbConfig)]
 
     def admit(self) -> None:
@@ -225,14 +227,16 @@ class Configure(ClusterEvent, tag="settings"):
         check_size(self.kind, "metrics", len(self.settings.get("metrics", ())), MOST_METRICS)
 
 
+class Configure(OfSettings, tag="settings"):
+    """Replace the settings; the metrics keep their names."""
+
+    method = "configure"
+
+
 class OfName(ClusterEvent):
     """An event with the name of what it changes."""
 
-    name: str
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_name(self.kind, self.name)
+    name: Annotated[str, Meta(min_length=1)]
 
 
 class RemoveNode(OfName, tag="remove_node"):
@@ -292,7 +296,7 @@ class ReportLoads(ClusterEvent, tag="loads", dict=True):
     """(m,) names of nodes."""
     indices: list[Annotated[int, Meta(ge=0, le=2**63 - 1)]] | None = None
     """(m,) indices as in `PlacedReplica`, instead of `partitions` and `nodes`; also of replicas without a node."""
-    at: float | None = None
+    at: Time | None = None
     """Time of the loads, if they are of the past; see `report_loads`."""
 
     @property
@@ -301,7 +305,6 @@ class ReportLoads(ClusterEvent, tag="loads", dict=True):
         return 1 + len(self.loads) // 10
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         sizes = [len(self.partitions), len(self.nodes), len(self.loads)]
         if self.indices is not None:
             if self.partitions or self.nodes:
@@ -311,8 +314,6 @@ class ReportLoads(ClusterEvent, tag="loads", dict=True):
             raise InvalidValueError(self.kind, "the columns", sizes, "lists of one length")
         if len({len(row) for row in self.loads}) > 1:
             raise InvalidValueError(self.kind, "loads", self.loads, "rows of one length")
-        if self.at is not None:
-            check_number(self.kind, "at", self.at, low=-LATEST, high=LATEST)
 
     @cached_property
     def matrix(self) -> Float:
@@ -353,7 +354,6 @@ class RequestPlan(ClusterEvent, tag="plan"):
     """Budget of wall time; a plan that it ends is not reproducible, and is kept as it came out."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if self.partitions is not None and self.call != "place":
             raise InvalidValueError(self.kind, "partitions", self.partitions, 'none, except with call = "place"')
         self.budget()
@@ -417,19 +417,13 @@ class PlanMade(OfPlan, tag="made"):
     """The document of the plan, or of the error that ended the search."""
 
 
-class MakeCluster(ClusterEvent, tag="cluster"):
+class MakeCluster(OfSettings, tag="cluster"):
     """The first event of a cluster."""
 
-    settings: Annotated[Document, _document(PlbConfig)]
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     """Seed of the searches."""
     history: PastTenants | None = None
     """Past tenants, from which Monte Carlo samples demand; the log has them in this event only."""
-
-    def admit(self) -> None:
-        """Refuse very many metrics, too."""
-        super().admit()
-        check_size(self.kind, "metrics", len(self.settings.get("metrics", ())), MOST_METRICS)
 
     def past(self) -> DemandHistory | None:
         """Return the demand history of the cluster; None: it has none."""

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from cluster.service.access import Access, Right, check_right
-from cluster.service.events import LATEST, HostEvent, LoggedEvent, MakeCluster, RequestError, RequestPlan, decoded
+from cluster.service.events import HostEvent, LoggedEvent, MakeCluster, RequestError, RequestPlan, Time, decoded
 from cluster.service.guard import host_and_port, is_loopback
 from cluster.service.operations import MOST_EVENTS, right_of
 from cluster.service.problems import RefusedError, problem_of
@@ -23,7 +23,6 @@ from cluster.service.replica import PlanRecord
 from cluster.service.service import LiveCluster, PlacementService, Receipt
 from plb.errors import ConflictError, InvalidValueError, PlbError
 from plb.model.documents import Document
-from plb.validation import check_number
 
 LONGEST = 16 * 2**20
 """Most bytes of a line."""
@@ -44,16 +43,14 @@ class Line(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True)
     """Name of the cluster."""
     token: str | None = None
     """Token of the client, needed once in a connection if the service has tokens."""
-    now: float | None = None
-    """Time in seconds of the host's clock, for events without a time of their own."""
+    now: Time | None = None
+    """When the events without a time of their own happen."""
     events: Annotated[list[HostEvent | MakeCluster], Meta(max_length=MOST_EVENTS)] = []
     """What has happened, in order; the first one may make the cluster."""
     reads: Annotated[list[AnyRead], Meta(max_length=MOST_READS)] = []
     """Questions, which are answered after the events."""
 
     def __post_init__(self) -> None:
-        if self.now is not None:
-            check_number("line", "now", self.now, low=-LATEST, high=LATEST)
         for event in self.events[1:]:
             if isinstance(event, MakeCluster):
                 raise ConflictError("line: a cluster is made by the first event of a line")

@@ -19,7 +19,7 @@ import attrs
 import msgspec
 from msgspec import Struct
 
-from cluster.service.events import LOGGED, SUBJECTS, LoggedEvent, RemoveCluster
+from cluster.service.events import LOGGED, SUBJECTS, LoggedEvent, RemoveCluster, named_by
 from plb import __version__
 from plb.errors import PlbError
 
@@ -41,15 +41,19 @@ REMOVALS = "CREATE TABLE removals (cluster TEXT PRIMARY KEY, sequence INTEGER NO
 FORMATS = (ENTRIES + INDICES, REMOVALS)
 """What each version of the tables has added, the first version first."""
 IS_WHOLE = """
-SELECT (SELECT count(*) FROM entries INDEXED BY of_cluster) = (SELECT coalesce(max(sequence), 0) FROM entries)
+SELECT CASE (SELECT count(*) FROM entries INDEXED BY of_cluster)
+  WHEN (SELECT coalesce(max(sequence), 0) FROM entries) THEN 1
+  WHEN (SELECT count(*) FROM entries NOT INDEXED) THEN 1
+  ELSE 0
+END
 AND (SELECT count(*) FROM entries INDEXED BY ids WHERE id IS NOT NULL) >= 0
 AND (SELECT count(*) FROM snapshots INDEXED BY sqlite_autoindex_snapshots_1)
   = (SELECT count(*) FROM snapshots NOT INDEXED)
 AND (SELECT count(*) FROM removals INDEXED BY sqlite_autoindex_removals_1)
   = (SELECT count(*) FROM removals NOT INDEXED)
 """
-"""Whether the indices can be read, and have what they should; it reads no entry, as there may be very many."""
-MEND = f"""
+"""Whether the indices can be read, and miss nothing; entries, of which there may be many, are counted at gaps only."""
+REPAIR = f"""
 CREATE TEMP TABLE kept AS SELECT * FROM removals NOT INDEXED;
 PRAGMA writable_schema = ON;
 BEGIN IMMEDIATE;
@@ -109,7 +113,7 @@ class EntryInBrief(Struct):
     kind: str
     """Kind of the event."""
     item: str
-    """Name of what the event is about; empty: the cluster."""
+    """Names of what the event is about; empty: the cluster."""
     refusal: str | None
     """As of a `LogEntry`."""
 
@@ -151,7 +155,7 @@ class Log:
             _sync(self.path.parent)
             made = len(FORMATS)
         if made == len(FORMATS) and not self._is_whole():
-            self._mend(reads_only)
+            self._repair(reads_only)
 
     def _is_whole(self) -> bool:
         """Return whether the indices can be read, and miss nothing."""
@@ -163,13 +167,13 @@ class Log:
             return False
         return bool(is_whole)
 
-    def _mend(self, reads_only: bool) -> None:
+    def _repair(self, reads_only: bool) -> None:
         """Make the indices again from the entries; raise `LogError` if that fails, or the log is only read."""
         if reads_only:
             raise LogError(f"{self.path}: an index is damaged; plb serve makes it again")
         logger.warning("%s: an index is damaged; all are made again, and states from the log", self.path)
         try:
-            self._connection.executescript(MEND)
+            self._connection.executescript(REPAIR)
         except sqlite3.Error as error:
             raise LogError(f"{self.path}: an index cannot be read, nor made again: {error}") from None
 
@@ -198,7 +202,7 @@ class Log:
     ) -> None:
         """Write entries, reasons of refusals by sequence number, and states by cluster, all or none, to the disk.
 
-        Each entry comes with its event as `packed` has returned it. Raise `LogError` if they could not be written;
+        Each entry comes with its event in MessagePack. Raise `LogError` if they could not be written;
         the log is as before then.
         """
         states = [(cluster, state.sequence, state.engine, state.state) for cluster, state in saved.items()]
@@ -302,11 +306,10 @@ class Log:
 
 
 def _heading(data: bytes) -> tuple[str, str]:
-    """Return the kind of an event, and the name of what it is about; the rest of the event is skipped."""
+    """Return the kind of an event, and the names of what it is about; the rest of the event is skipped."""
     fields = msgspec.msgpack.decode(data, type=dict[str, msgspec.Raw])
     kind, *items = (msgspec.msgpack.decode(fields[name]) for name in ("type", *SUBJECTS) if name in fields)
-    names = (item.get("name") if isinstance(item, dict) else item for item in items)
-    return kind, next(filter(None, names), "")
+    return kind, named_by(items)
 
 
 def _open_private(path: str | Path, flags: int) -> int:

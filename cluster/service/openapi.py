@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from cluster.service.events import PARTS
-from cluster.service.operations import EVENTS, JSON, KEY, LONGEST_KEY, PACKED, Answered, Operation
+from cluster.service.events import LONGEST_ID, PARTS
+from cluster.service.operations import EVENTS, JSON, KEY, PACKED, Answered, Operation
 from cluster.service.problems import MEDIA_TYPE, HttpProblem
 from plb import Metric, Replica, __version__
 from plb.model.documents import Document
@@ -106,7 +106,7 @@ def _parameters(operation: Operation, schemas: Mapping[str, Document]) -> Iterab
         yield {"name": name, "in": "query", "required": name in query.get("required", ()), "schema": schema}
     if operation.answer is Answered:
         text = "Id of the event; an event with the id of an earlier one is not applied again"
-        schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY}
+        schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_ID}
         yield {"name": KEY, "in": "header", "required": False, "description": text, "schema": schema}
 
 

@@ -24,8 +24,6 @@ PACKED = ("application/msgpack", "application/x-msgpack", "application/vnd.msgpa
 EVENTS = "text/event-stream"
 KEY = "idempotency-key"
 """Header with the id of an event."""
-LONGEST_KEY = 200
-"""Most letters of it."""
 MOST_EVENTS = 10_000
 """Most events of a batch, or of a line."""
 NOBODY = Actor("", Right.READ)
@@ -98,8 +96,8 @@ class Call:
         key = self.request.headers.get(KEY)
         if key is None:
             return event.id
-        if not 0 < len(key) <= LONGEST_KEY:
-            raise events.RequestError(KEY, f"Expected 1 to {LONGEST_KEY} letters")
+        if not 0 < len(key) <= events.LONGEST_ID:
+            raise events.RequestError(KEY, f"Expected 1 to {events.LONGEST_ID} letters")
         if event.id not in (None, key):
             raise ConflictError(f"the header {KEY} and the field id differ")
         return key

@@ -22,7 +22,6 @@ logger = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 STATUSES: Mapping[type[PlbError], int] = {
     RequestError: 400,
-    errors.InvalidValueError: 422,
     errors.UnknownNameError: 404,
     errors.InsufficientCapacityError: 409,
     errors.ConflictError: 409,

@@ -17,7 +17,7 @@ import msgspec
 from cluster.service import events
 from cluster.service.log import LogEntry, Saved
 from plb import PlacementAndLoadBalancing
-from plb.errors import ConflictError, InvalidValueError, PlbError, UnknownNameError
+from plb.errors import ConflictError, InvalidValueError, PlbError
 from plb.model.documents import Document
 from plb.model.move import Move, MoveKind, Phase, Reason
 from plb.model.plan import Plan, plan_of
@@ -162,8 +162,7 @@ class ClusterReplica:
 
     def plan(self, plan_id: str) -> PlanRecord:
         """Return the record of a plan; an unknown one raises `UnknownNameError`."""
-        if plan_id not in self.state.plans:
-            raise UnknownNameError("plan", plan_id, self.state.plans)
+        check_known("plan", plan_id, self.state.plans)
         return self.state.plans[plan_id]
 
     def is_stale(self, record: PlanRecord) -> bool:

@@ -25,8 +25,9 @@ from cluster.service.operations import KEY, MOST_EVENTS, Answered, Call, Operati
 from cluster.service.problems import on_error
 from cluster.service.replica import OPEN, PlanRecord, Status
 from cluster.service.service import LiveCluster, PlacementService
-from plb.errors import ConflictError, PlbError, UnknownNameError
+from plb.errors import ConflictError, PlbError
 from plb.model.documents import Document, plain
+from plb.validation import check_known
 
 BATCH = Annotated[list[events.HostEvent], Meta(max_length=MOST_EVENTS)]
 UNREAD_BATCH = Annotated[list[msgspec.Raw], Meta(max_length=MOST_EVENTS)]
@@ -38,8 +39,8 @@ CLUSTER = "/v1/clusters/{cluster}"
 class AtTime(msgspec.Struct, forbid_unknown_fields=True):
     """The parameter of a change."""
 
-    now: float | None = None
-    """Time in seconds of the host's clock; missing: the latest one."""
+    now: events.Time | None = None
+    """When it happens; missing: at the latest time."""
 
 
 class Changed(msgspec.Struct):
@@ -182,8 +183,7 @@ async def get_replicas(call: Call) -> list[Document]:
 async def get_application(call: Call) -> Document:
     """Return an application."""
     applications = {application.name: application for application in call.live.reader.engine.applications}
-    if call.path["name"] not in applications:
-        raise UnknownNameError("application", call.path["name"], applications)
+    check_known("application", call.path["name"], applications)
     document: Document = plain(applications[call.path["name"]])
     return document
 
@@ -191,25 +191,25 @@ async def get_application(call: Call) -> Document:
 async def cluster_events(call: Call) -> AsyncIterator[Changed | None]:
     """Return how far the cluster is, now and after each change; changes in quick succession are one."""
     live = call.live
-    return following(call.request.app, live, partial(changed, live), lambda _: False)
+    return following(live, partial(changed, live), lambda _: False)
 
 
 async def plan_events(call: Call) -> AsyncIterator[PlanStatus | None]:
     """Return what has become of a plan, now and after each change, until it is applied, discarded or has failed."""
     live = call.live
     plan = live.reader.plan(call.path["plan"])
-    return following(call.request.app, live, partial(status_of_plan, live, plan), lambda now: now.status not in OPEN)
+    return following(live, partial(status_of_plan, live, plan), lambda now: now.status not in OPEN)
 
 
 async def following(
-    app: Starlette, live: LiveCluster, value: Callable[[], Any], is_last: Callable[[Any], bool]
+    live: LiveCluster, value: Callable[[], Any], is_last: Callable[[Any], bool]
 ) -> AsyncIterator[Any | None]:
     """Return a value now and whenever it has changed, to its last one, or the end of cluster or server; None: silence.
 
     The next value is made when the client has taken the one before, so that a slow client costs no memory.
     """
     sent = None
-    while not (app.state.ending or live.is_removed):
+    while not (live.is_ending or live.is_removed):
         changed, current = live.changed, value()
         if current != sent:
             yield current
@@ -316,13 +316,12 @@ def application(service: PlacementService, access: Access | None = None, *, most
     handlers: dict[Any, Any] = dict.fromkeys((PlbError, HTTPException, Exception), on_error)
     routes = [operation.route() for operation in (*OPERATIONS, *CONSOLE)]
     app = Starlette(routes=routes, middleware=[guard], exception_handlers=handlers)
-    app.state.service, app.state.access, app.state.metrics, app.state.ending = service, access, figures, False
+    app.state.service, app.state.access, app.state.metrics = service, access, figures
     return app
 
 
 def end_streams(app: Starlette) -> None:
     """End all streams of an application, so that its server can end."""
-    app.state.ending = True
     for live in app.state.service.clusters.values():
         live.is_ending = True
         live.notify()

@@ -11,7 +11,7 @@ import ssl
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -178,13 +178,7 @@ def serve(
         server = uvicorn.Server(_config(app, transport))
         server.capture_signals = nullcontext  # type: ignore[method-assign, assignment]  # `_serve` handles them
         sys.setswitchinterval(SECONDS_OF_A_THREAD)
-        url = transport.url(listening)
-
-        def say_all(further: Iterable[str]) -> None:
-            for address in (url, *further):
-                say(address)
-
-        asyncio.run(_serve(app, server, listening, say_all, beside, lines))
+        asyncio.run(_serve(app, server, listening, transport.url(listening), say, beside, lines))
 
 
 def _config(app: Starlette, transport: Transport) -> uvicorn.Config:
@@ -217,7 +211,8 @@ async def _serve(
     app: Starlette,
     server: uvicorn.Server,
     listening: socket.socket,
-    say: Callable[[Iterable[str]], None],
+    url: str,
+    say: Callable[[str], None],
     beside: Callable[[PlacementService], Awaitable[None]] | None,
     lines: str | None,
 ) -> None:
@@ -237,7 +232,8 @@ async def _serve(
     task = None if beside is None else asyncio.ensure_future(beside(service))
     line_server = LineServer(service, app.state.access)
     try:
-        say([] if lines is None else [await line_server.start(lines)])
+        for address in [url] if lines is None else [url, await line_server.start(lines)]:
+            say(address)
         await server.serve(sockets=[listening])
     finally:
         await line_server.stop()

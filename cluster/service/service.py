@@ -18,6 +18,7 @@ from cluster.service.log import EntryInBrief, Log, LogEntry, LogError, Saved
 from cluster.service.replica import ClusterReplica, PlanRecord
 from cluster.service.searches import SearchThread
 from plb.errors import ConflictError, PlbError, UnknownNameError
+from plb.validation import check_known
 
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -128,7 +129,12 @@ class Pending:
     @classmethod
     def of(cls, cluster: str, event: events.LoggedEvent, actor: str) -> Pending:
         """Return an event whose receipt is to come; one that the log cannot hold is a `RequestError`."""
-        return cls(cluster, event, actor, packed(event), asyncio.get_running_loop().create_future())
+        try:
+            data = events.ENCODER.encode(event)
+        except (OverflowError, ValueError, TypeError, msgspec.MsgspecError) as error:
+            problem = f"Expected values that the log can hold, whole numbers of at most 64 bits ({error})"
+            raise events.RequestError(event.kind, problem) from None
+        return cls(cluster, event, actor, data, asyncio.get_running_loop().create_future())
 
     def answer(self, receipt: Receipt) -> None:
         """Give a client that still waits the receipt."""
@@ -199,8 +205,7 @@ class PlacementService:
         """Return a cluster by name; an unknown one raises `UnknownNameError`, an unreadable one `LogError`."""
         if name in self._unreadable:
             raise LogError(self._unreadable[name])
-        if name not in self.clusters:
-            raise UnknownNameError("cluster", name, self.clusters)
+        check_known("cluster", name, self.clusters)
         return self.clusters[name]
 
     async def submit(self, cluster: str, event: events.LoggedEvent, actor: str) -> Receipt:
@@ -432,15 +437,6 @@ def is_repetition(event: events.LoggedEvent, earlier: events.LoggedEvent) -> boo
     if isinstance(earlier, events.MakeCluster) and isinstance(event, events.Configure):
         earlier = events.Configure(settings=earlier.settings, now=earlier.now, id=earlier.id)
     return event == earlier
-
-
-def packed(event: events.LoggedEvent) -> bytes:
-    """Return an event in MessagePack; raise `RequestError` if the log cannot hold a value of it."""
-    try:
-        return events.ENCODER.encode(event)
-    except (OverflowError, ValueError, TypeError, msgspec.MsgspecError) as error:
-        problem = f"Expected values that the log can hold, whole numbers of at most 64 bits ({error})"
-        raise events.RequestError(event.kind, problem) from None
 
 
 def work_of(waiting: Sequence[Pending]) -> int:

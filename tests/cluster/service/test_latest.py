@@ -29,7 +29,7 @@ def test_the_latest_entries_name_actor_kind_item_and_refusal(tmp_path: Path) -> 
     assert [brief(line) for line in lines[:7]] == [
         (CLIENT, "drain_node", "n3", False),
         (CLIENT, "node", "n9", False),
-        (CLIENT, "vacate", "db/0", True),
+        (CLIENT, "vacate", "db/0 nowhere", True),
         (CLIENT, "apply", "p10", True),
         (CLIENT, "apply", "p10", False),
         ("service", "made", "p10", False),

@@ -18,7 +18,7 @@ from cluster.service.replay import replay
 from cluster.service.rest import following
 from cluster.service.service import PlacementService
 from plb.errors import UnknownNameError
-from tests.cluster.service.clients import ITS_PATH, client_of, with_client
+from tests.cluster.service.clients import ITS_PATH, with_client
 from tests.cluster.service.served import CLUSTER, SETTINGS, make, planned, send, served, with_service
 
 
@@ -101,9 +101,9 @@ def test_whoever_waits_for_it_is_told(tmp_path: Path, monkeypatch: pytest.Monkey
 
     async def story(service: PlacementService) -> None:
         await make(service)
-        live, app = service.cluster(CLUSTER), client_of(service)._transport.app  # type: ignore[attr-defined]
+        live = service.cluster(CLUSTER)
         waits = asyncio.ensure_future(planned(service, RequestPlan()))
-        stream = following(app, live, lambda: "as ever", lambda _: False)
+        stream = following(live, lambda: "as ever", lambda _: False)
         assert await anext(stream) == "as ever"
         async with asyncio.timeout(20):
             while live.searches._current is None:

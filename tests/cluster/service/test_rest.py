@@ -102,7 +102,7 @@ def test_a_batch_in_json_or_messagepack_answers_each_event(tmp_path: Path) -> No
         ("PUT", "nodes/n9", b'{"name": "n9", "capacities": {"cpu": -1}}', 422, "node n9"),
         ("PUT", "nodes/n9", b'{"name": "n8"}', 409, None),
         ("PUT", "nodes/n9?when=3", b'{"name": "n9"}', 400, "request"),
-        ("PUT", "nodes/n9?now=nan", b'{"name": "n9"}', 422, "node"),
+        ("PUT", "nodes/n9?now=nan", b'{"name": "n9"}', 400, "request"),
         ("PUT", f"nodes/{'n' * 1001}", b'{"name": "%s"}' % (b"n" * 1001), 422, "node"),
         ("DELETE", "nodes/n7", b"", 404, "node"),
         ("PUT", "services/s", b'{"name": "s", "default_load": {"tertiary": {}}}', 422, "service s"),
