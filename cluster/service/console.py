@@ -140,11 +140,8 @@ def tile_of(node: Node, by: str, number: float) -> Tile:
     metric, state = by.removeprefix("load:"), state_of(node)
     capacity = node.capacities.get(metric)
     if by == RISK:
-        text, colour, title = (
-            percent(number),
-            level(number, RISKS),
-            f"violation with a probability of {percent(number)}",
-        )
+        text, colour = percent(number), level(number, RISKS)
+        title = f"violation with a probability of {text}"
     elif capacity is None:
         text, colour, title = figure(number), "none", f"{metric} {figure(number)}, no limit"
     else:
