@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import quote
 
 import attrs
@@ -103,10 +103,6 @@ class Call:
         return key
 
 
-Handler: TypeAlias = Callable[[Call], Any]
-"""An async function of a call that returns the answer: a value, a response, or an iterator of values (`EVENTS`)."""
-
-
 @attrs.frozen
 class Operation:
     """A method of a path."""
@@ -114,7 +110,8 @@ class Operation:
     method: str
     path: str
     """Path with the names of its parts in braces."""
-    handler: Handler
+    handler: Callable[[Call], Any]
+    """An async function that returns the answer: a value, a response, or an iterator of values (`EVENTS`)."""
     right: Right | None = attrs.field(default=Right.READ, kw_only=True)
     """The right that it needs; None: none. Events may need a higher one (`right_of`)."""
     query: type[msgspec.Struct] = attrs.field(default=NoQuery, kw_only=True)

@@ -12,7 +12,7 @@ from itertools import chain, count
 from typing import TypeAlias
 
 from cluster.service import events
-from cluster.service.kubernetes.pods import KubernetesNode, Part, Pod, Resources, amounts, in_units, loads_of
+from cluster.service.kubernetes.pods import KubernetesNode, Pod, Resources, amounts, in_units, loads_of
 from cluster.service.kubernetes.sources import Observed
 from plb.errors import ConflictError
 from plb.model.documents import Document
@@ -65,7 +65,7 @@ def takes(node: KubernetesNode, pod: Pod) -> bool:
     return all(any(tolerates(rule, taint) for rule in pod.spec.tolerations) for taint in taints)
 
 
-def tolerates(rule: Part, taint: Part) -> bool:
+def tolerates(rule: Document, taint: Document) -> bool:
     """Return whether a toleration is one of a taint."""
     exists, key = rule.get("operator") == "Exists", rule.get("key") or ""
     has_key = key == taint.get("key") or (exists and not key)

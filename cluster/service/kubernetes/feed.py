@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from itertools import accumulate, groupby
-from typing import Any
 from urllib.parse import quote
 
 import httpx
@@ -19,6 +18,7 @@ from cluster.service.kubernetes.extender import ANY_WORKLOAD
 from cluster.service.kubernetes.sources import Observed
 from cluster.service.service import AT_ONCE
 from plb.errors import PlbError
+from plb.model.documents import Document
 
 
 class Feed:
@@ -27,7 +27,7 @@ class Feed:
     Each object of the log goes to `log`.
     """
 
-    def __init__(self, client: Client, log: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, client: Client, log: Callable[[Document], None]) -> None:
         self._client, self._log = client, log
         self._cluster: KubernetesCluster | None = None
         """What the service was told; None: it has to be asked what it has."""

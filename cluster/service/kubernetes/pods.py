@@ -10,17 +10,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from fractions import Fraction
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from msgspec import Struct, field
 
 from plb.errors import InvalidValueError
+from plb.model.documents import Document
 from plb.validation import check_mapping
 
 Resources: TypeAlias = dict[str, Fraction]
 """Amounts by resource, in the units of Kubernetes: cores, bytes, pieces."""
-Part: TypeAlias = dict[str, Any]
-"""An object of which little is read."""
 Item = TypeVar("Item")
 
 IN_MIB = ("memory", "ephemeral-storage", "storage")
@@ -66,7 +65,7 @@ class Metadata(Struct, rename="camel"):
 class Container(Struct, rename="camel"):
     """A container of a pod."""
 
-    resources: Part = {}
+    resources: Document = {}
     restart_policy: str | None = None
 
 
@@ -75,14 +74,14 @@ class PodSpec(Struct, rename="camel"):
 
     containers: list[Container]
     init_containers: list[Container] = []
-    overhead: Part = {}
+    overhead: Document = {}
     node_name: str | None = None
     node_selector: dict[str, str] = {}
-    affinity: dict[str, Part | None] | None = None
-    tolerations: list[Part] = []
-    topology_spread_constraints: list[Part] = []
+    affinity: dict[str, Document | None] | None = None
+    tolerations: list[Document] = []
+    topology_spread_constraints: list[Document] = []
     priority_class_name: str | None = None
-    volumes: list[Part] = []
+    volumes: list[Document] = []
 
 
 class Pod(Struct):
@@ -90,7 +89,7 @@ class Pod(Struct):
 
     metadata: Metadata
     spec: PodSpec
-    status: Part = {}
+    status: Document = {}
 
     @property
     def owner(self) -> Owner | None:
@@ -127,14 +126,14 @@ class KubernetesNodeSpec(Struct):
     """What a node is to do."""
 
     unschedulable: bool = False
-    taints: list[Part] = []
+    taints: list[Document] = []
 
 
 class NodeStatus(Struct):
     """How a node is."""
 
-    allocatable: Part = {}
-    conditions: list[Part] = []
+    allocatable: Document = {}
+    conditions: list[Document] = []
 
 
 class KubernetesNode(Struct):
@@ -150,7 +149,7 @@ class PodMetrics(Struct):
 
     metadata: Metadata
     timestamp: datetime
-    containers: list[Part] = []
+    containers: list[Document] = []
 
     def used(self) -> Resources:
         """Return what its containers use together."""
@@ -175,7 +174,7 @@ def exactly(quantity: object, item: str, field: str) -> Fraction:
     return Fraction(digits) * scale
 
 
-def amounts(quantities: Part | None, item: str, name: str) -> Resources:
+def amounts(quantities: Document | None, item: str, name: str) -> Resources:
     """Return quantities by resource as exact amounts of at least 0; `item` and `name` name them in errors."""
     by_resource = check_mapping(item, name, quantities or {}, "a mapping of resources to quantities")
     return {key: max(Fraction(0), exactly(value, item, f"{name}[{key}]")) for key, value in by_resource.items()}

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import attrs
 import msgspec
@@ -20,6 +19,7 @@ from cluster.service.kubernetes.pods import amounts
 from cluster.service.kubernetes.sources import ApiServer, Observed
 from plb import Metric, PlacementAndLoadBalancing, PlbConfig, Snapshot
 from plb.errors import PlbError
+from plb.model.documents import Document
 from plb.model.move import Move
 from workloads.writing import in_one_piece
 
@@ -33,8 +33,6 @@ SETTINGS = PlbConfig(
 """Settings unless others are given (docs/rebalancing.md)."""
 OUTCOMES = {201: "evicted", 404: "gone already", 409: "replaced meanwhile", 429: "refused by a disruption budget"}
 """What became of an eviction, by status."""
-Line: TypeAlias = dict[str, Any]
-"""An object of the log."""
 
 
 class RebalancerState(msgspec.Struct, forbid_unknown_fields=True):
@@ -60,7 +58,7 @@ class Rebalancer:
 
     def __init__(
         self,
-        log: Callable[[Line], None],
+        log: Callable[[Document], None],
         *,
         api: ApiServer | None = None,
         settings: PlbConfig = SETTINGS,
