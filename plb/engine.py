@@ -45,6 +45,7 @@ class PlacementAndLoadBalancing(DescribedCluster):
 
     An error of an extension ends the call with an `ExtensionError`, and the engine is as before the call. So it is
     after Ctrl-C in a search or a query; calls that change the cluster or the settings end before Ctrl-C takes effect.
+    So do SIGTERM and SIGALRM, if their handlers raise.
 
     Parameters
     ----------

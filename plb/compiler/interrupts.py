@@ -6,7 +6,7 @@ import _signal  # type: ignore[import-not-found]  # eight times as fast as `sign
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import wraps
 from types import FrameType
 from typing import ParamSpec, TypeVar
@@ -14,12 +14,14 @@ from typing import ParamSpec, TypeVar
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
-CTRL_C = int(signal.SIGINT)
+NAMES = ("SIGINT", "SIGTERM", "SIGALRM")
+SIGNALS = tuple(int(getattr(signal, name)) for name in NAMES if hasattr(signal, name))
+"""Ctrl-C, and the other signals whose handlers raise in some programs, such as at the end of a time limit."""
 Handler = Callable[[int, FrameType | None], object]
 
 
 class _Noted:
-    """A handler that notes the first Ctrl-C; `second`: what handles a second one, or None to wait, too."""
+    """A handler that notes the first signal; `second`: what handles a second one, or None to wait, too."""
 
     def __init__(self, second: Handler | None = None) -> None:
         self.received: tuple[int, FrameType | None] | None = None
@@ -34,50 +36,71 @@ class _Noted:
 
 @contextmanager
 def interrupts_deferred() -> Iterator[None]:
-    """Let Ctrl-C take effect at the end of the context, also after an error; a second one takes effect at once.
+    """Let signals take effect at the end of the context, also after an error; a second Ctrl-C takes effect at once.
 
     An exception in the middle of LLVM's bindings leaves objects with two owners, and the process crashes when both free
     them; one at the beginning of a callback is lost. Only the main thread of Python is interrupted, so others need
     nothing.
     """
-    handler = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(handler) or _is_deferring(handler):
+    with ExitStack() as deferred:
+        if threading.current_thread() is threading.main_thread():
+            for number in SIGNALS:
+                deferred.enter_context(_deferred(number))
+        yield
+
+
+@contextmanager
+def _deferred(number: int) -> Iterator[None]:
+    """Let a signal take effect at the end of the context."""
+    handler = signal.getsignal(number)
+    if not callable(handler) or _is_deferring(handler):
         yield
         return
     noted = _Noted(handler)
-    signal.signal(signal.SIGINT, noted)
+    signal.signal(number, noted)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, handler)
+        signal.signal(number, handler)
         if noted.received is not None:
             handler(*noted.received)
 
 
 def uninterrupted(change: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Return a call that Ctrl-C, however often it is pressed, does not stop halfway: it takes effect at the end.
+    """Return a call that no signal, however often it comes, stops halfway: its handler is called at the end.
 
-    The signal is not masked, because the system would then deliver it by another thread.
+    The signals are not masked, because the system would then deliver them by another thread.
     """
 
     @wraps(change)
     def changing(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        handler = _signal.getsignal(CTRL_C)
-        if not callable(handler) or _is_deferring(handler):
-            return change(*args, **kwargs)
+        call = change
+        for number in SIGNALS:
+            handler = _signal.getsignal(number)
+            if callable(handler) and not _is_deferring(handler):
+                call = _holding(call, number, handler)
+        return call(*args, **kwargs)
+
+    return changing
+
+
+def _holding(change: Callable[Arguments, Result], number: int, handler: Handler) -> Callable[Arguments, Result]:
+    """Return a call during which a signal waits."""
+
+    def held(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         noted = _Noted()
         try:
-            _signal.signal(CTRL_C, noted)
+            _signal.signal(number, noted)
         except ValueError:  # another thread
             return change(*args, **kwargs)
         try:
             return change(*args, **kwargs)
         finally:
-            _signal.signal(CTRL_C, handler)
+            _signal.signal(number, handler)
             if noted.received is not None:
                 handler(*noted.received)
 
-    return changing
+    return held
 
 
 def _is_deferring(handler: object) -> bool:

@@ -1,4 +1,4 @@
-"""Ctrl-C while a kernel is compiled waits for the end, and a second one does not; during a change all wait."""
+"""Signals while a kernel is compiled wait for the end, and a second Ctrl-C does not; during a change all wait."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from plb.compiler.interrupts import interrupts_deferred, uninterrupted
+from plb.compiler.interrupts import SIGNALS, interrupts_deferred, uninterrupted
 
 
 @pytest.fixture(autouse=True)
@@ -81,6 +81,37 @@ def test_change_ends_before_any_interrupt(presses):
     assert isinstance(raised.value.__context__, ValueError)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert (change.__name__, change.__doc__) == ("change", "Change something.")
+
+
+@pytest.mark.parametrize("held", [lambda change: uninterrupted(change)(), lambda change: in_context(change)])
+def test_all_signals_whose_handlers_raise_wait(held):
+    """A limit of time, or a request to end, may raise as Ctrl-C does. None is lost, and the handlers return."""
+    done, handled = [], []
+
+    def handler(number, _):
+        handled.append(number)
+        raise TimeoutError(number)
+
+    def change():
+        for number in SIGNALS:
+            signal.raise_signal(number)
+        done.append("whole")
+
+    before = {number: signal.signal(number, handler) for number in SIGNALS}
+    try:
+        with pytest.raises(TimeoutError):
+            held(change)
+        assert {signal.getsignal(number) for number in SIGNALS} == {handler}
+    finally:
+        for number, usual in before.items():
+            signal.signal(number, usual)
+    assert done == ["whole"]
+    assert sorted(handled) == sorted(SIGNALS)
+
+
+def in_context(change):
+    with interrupts_deferred():
+        change()
 
 
 def test_context_without_an_interrupt_changes_nothing():

@@ -47,11 +47,13 @@ def usual_handler() -> Iterator[None]:
 class Lines:
     """Notes the lines of the engine that a call runs, and presses Ctrl-C at the place `pressed_at`, if it has any.
 
-    `raises`: the error comes at this very line, where Ctrl-C may be kept waiting.
+    `raises`: the error comes at this very line, where Ctrl-C may be kept waiting. `sent`: another signal than Ctrl-C.
     """
 
-    def __init__(self, pressed_at: int | None = None, *, raises: bool = False) -> None:
-        self.pressed_at, self.raises = pressed_at, raises
+    def __init__(
+        self, pressed_at: int | None = None, *, raises: bool = False, sent: signal.Signals = signal.SIGINT
+    ) -> None:
+        self.pressed_at, self.raises, self.sent = pressed_at, raises, sent
         self.seen: list[tuple[object, int]] = []
 
     def run(self, call: Callable[[], object]) -> None:
@@ -73,7 +75,7 @@ class Lines:
                 sys.settrace(None)
                 if self.raises:
                     raise KeyboardInterrupt
-                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(self.sent)
         return self._trace
 
     def places(self) -> list[int]:
@@ -177,6 +179,28 @@ def test_interrupted_change_is_made_or_not(name):
         if count % PLANNED == 0:
             check_kept(interrupted)
             assert interrupted.refresh(600.0, budget=60).moves == plans[found == after].moves
+
+
+@pytest.mark.parametrize("sent", [signal.SIGALRM, signal.SIGTERM])
+def test_change_is_made_or_not_at_the_end_of_a_time_limit(sent):
+    """The handlers of other signals raise in some hosts."""
+
+    def end(number: int, _: FrameType | None) -> None:
+        raise TimeoutError(number)
+
+    engine, call, lines = engine_under_way(), CALLS["remove partition"], Lines()
+    made = copy.deepcopy(engine)
+    lines.run(lambda: call(made))
+    before, after, data = snapshot(engine), snapshot(made), pickle.dumps(engine)
+    usual = signal.signal(sent, end)
+    try:
+        for place in lines.places():
+            interrupted = pickle.loads(data)
+            with pytest.raises(TimeoutError):
+                Lines(place, sent=sent).run(lambda one=interrupted: call(one))
+            assert snapshot(interrupted) in (before, after)
+    finally:
+        signal.signal(sent, usual)
 
 
 def plan(engine: PlacementAndLoadBalancing) -> None:
