@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from unittest.mock import patch
 
-from cluster.cli.start import main as plb
 from cluster.studies import calibration
+from plb_command import main as plb
 
 SEED = 100
 """Other than that of the studies."""

@@ -54,7 +54,7 @@ print(time.perf_counter() - begun)
 """
 WARMUP = """
 import sys
-from cluster.cli.start import main
+from plb_command import main
 sys.argv = ["plb", "warmup"]
 main()
 """

@@ -23,7 +23,7 @@ def written(inputs: Path, out: Path, name: str, hash_seed: int, jobs: int) -> di
     if "--jobs" in arguments:
         del arguments[arguments.index("--jobs") :][:2]
     further = ["--jobs", str(jobs)] if name in WORKERS else ["--threads", str(jobs)] if name == "predict" else []
-    command = [sys.executable, "-c", "from cluster.cli.start import main; main()", *arguments, *further]
+    command = [sys.executable, "-c", "from plb_command import main; main()", *arguments, *further]
     environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed)}
     run = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert run.returncode == 0, run.stderr

@@ -16,8 +16,6 @@ from typing import Any
 import polars as pl
 import pytest
 
-from cluster.cli import start
-from cluster.console import INTERRUPTED
 from cluster.results.reading import read_results
 from cluster.simulation.run_tables import TABLES
 from tests.command_line import plb
@@ -148,7 +146,7 @@ def test_studies_keep_finished_runs(inputs: Path, tmp_path: Path, monkeypatch: p
 
 def started(*arguments: Any) -> subprocess.Popen[str]:
     """Start the command line in a new process and session."""
-    command = [sys.executable, "-c", "from cluster.cli.start import main; main()", *map(str, arguments)]
+    command = [sys.executable, "-c", "from plb_command import main; main()", *map(str, arguments)]
     return subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -171,12 +169,33 @@ def test_an_interrupt_during_the_start_has_a_message(inputs: Path, tmp_path: Pat
     program = """
 import os, signal, threading
 threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
-from cluster.cli.start import main
+from plb_command import main
 main()
 """
     command = [sys.executable, "-c", program, "simulate", str(inputs / "scenario.toml"), "--out", str(tmp_path / "out")]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (run.returncode, run.stderr) == (130, "plb: interrupted\n")
+
+
+def test_an_interrupt_at_any_module_of_the_entry_point_has_a_message():
+    """Ctrl-C comes before each module that the entry point loads by itself."""
+    program = """
+import builtins, os, signal, sys
+load, sought = builtins.__import__, sys.argv.pop(1)
+
+def interrupting(name, *rest):
+    if name == sought:
+        os.kill(os.getpid(), signal.SIGINT)
+    return load(name, *rest)
+
+from plb_command import main
+builtins.__import__ = interrupting
+main()
+"""
+    for name in ("importlib.util", "cluster.cli.app"):
+        command = [sys.executable, "-S", "-c", program, name, "warmup"]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (run.returncode, run.stderr) == (130, "plb: interrupted\n"), name
 
 
 def test_a_job_that_ignores_ctrl_c_ends_with_sigterm(inputs: Path, tmp_path: Path):
@@ -186,7 +205,7 @@ import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 from cluster.simulation.simulation import Simulation
 Simulation.run = lambda _: os.kill(os.getpid(), signal.SIGTERM)
-from cluster.cli.start import main
+from plb_command import main
 main()
 """
     command = [sys.executable, "-c", program, "simulate", str(inputs / "scenario.toml"), "--out", str(tmp_path / "out")]
@@ -212,7 +231,7 @@ class Stream:
         os.kill(os.getpid(), signal.SIGINT)
 
 builtins.__import__, sys.stderr = interrupting, Stream()
-from cluster.cli.start import main
+from plb_command import main
 main()
 """
     run = subprocess.run([sys.executable, "-c", program, "warmup"], capture_output=True, text=True, check=False)
@@ -237,11 +256,6 @@ def test_an_interrupt_while_the_workers_start_has_a_message(
     assert output.endswith("plb: interrupted\n")
     assert "Traceback" not in output
     assert "Warning" not in output
-
-
-def test_constants_of_the_entry_point_are_those_of_the_commands():
-    """The entry point has its own, so that it loads nothing."""
-    assert start.INTERRUPTED == INTERRUPTED
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import plb_command
-from cluster.console import BAD_INPUT
+from cluster.console import BAD_INPUT, INTERRUPTED
 from tests.sources import ROOT
 
 
@@ -45,7 +45,7 @@ def test_a_folder_without_modules_hides_nothing(tmp_path: Path):
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    monkeypatch.setattr(plb_command, "find_spec", lambda _: None)
+    monkeypatch.setattr(plb_command, "_place", lambda _: None)
     with pytest.raises(SystemExit):
         plb_command.main()
     assert "its package 'cluster' is missing" in capsys.readouterr().err
@@ -55,4 +55,4 @@ def test_the_command_is_this_entry_point():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert project["project"]["scripts"] == {"plb": "plb_command:main"}
     assert "plb_command.py" in project["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
-    assert plb_command.BAD_INPUT == BAD_INPUT
+    assert (plb_command.BAD_INPUT, plb_command.INTERRUPTED) == (BAD_INPUT, INTERRUPTED)

@@ -39,7 +39,7 @@ h = { estimator = "monte-carlo:horizon=24", replay = "from_present", w_overload 
 i = { evaluation = "timeline" }
 """
 """A small scenario with a policy for each estimator."""
-PLB = "from cluster.cli.start import main; main()"
+PLB = "from plb_command import main; main()"
 
 
 @pytest.fixture
