@@ -4,7 +4,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: run pythons test test-slow test-kernels coverage mutants lint format bench docs policy browser clean
+.PHONY: run pages pythons test test-slow test-kernels coverage mutants lint format bench docs policy browser clean
 
 .venv/run: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -39,6 +39,10 @@ test: lint .venv/learning
 
 test-slow: .venv/learning
 	$(BIN)/pytest -m slow --hypothesis-profile=full
+
+# the tables of the pages from the figures in docs/data
+pages: .venv/installed
+	$(BIN)/python docs/tables
 
 # a wheel in an empty environment and the tests, with each supported Python that the machine has
 pythons: .venv/installed

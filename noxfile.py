@@ -1,6 +1,6 @@
 """Checks on each Python that plb supports and this machine has: ``make pythons``, or ``nox -s wheel-3.11``.
 
-Outcomes are in docs/data/pythons.json, and the table of docs/install.md is made from them.
+Outcomes are in docs/data/pythons.json, and ``make pages`` writes them to docs/install.md.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""plb and Rebalancer in turn over tasks, sizes and budgets: figures in docs/data/rebalancer.json, tables on the page.
+"""plb and Rebalancer in turn over tasks, sizes and budgets: figures in docs/data/rebalancer.json for `make pages`.
 
 All processes are bound to one core, and all seconds are CPU seconds. plb has its default settings. Rebalancer has
 several settings, of which each cell shows the best.
 
     python benchmarks/rebalancer/compare.py --engines rebalancer --python REBALANCER/bin/python
     python benchmarks/rebalancer/compare.py --engines plb --tasks free limited --sizes 100 1000
-    python benchmarks/rebalancer/compare.py --page
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ import argparse
 import json
 import math
 import os
-import platform
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,25 +22,14 @@ from typing import Any
 from instances import cached
 from run_plb import TASKS
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from cluster.studies.publication import processor
+from docs.tables.other_systems import BALANCING, RUN_AS, SIZES, budgets, cells
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 DATA = ROOT / "docs/data/rebalancer.json"
-PAGE = ROOT / "docs/other-systems.md"
-SIZES = (100, 1_000, 10_000)
-BALANCING = ("free", "limited", "priced", "as many")
-"""Tasks with budgets; in the last one plb moves at most as many replicas as Rebalancer where moves have a price."""
-NAMES = {
-    "free": "free moves",
-    "limited": "2 % may move",
-    "priced": "priced moves",
-    "as many": "priced, no more moves",
-}
-RUN_AS = {"as many": "priced"}
-
-
-def budgets(nodes: int) -> tuple[float, ...]:
-    """Return the CPU seconds of the budgets of a size."""
-    return (10.0, 30.0) if nodes >= 10_000 else (1.0, 3.0, 10.0)
 
 
 def settings_of_rebalancer(task: str, nodes: int) -> Iterator[dict[str, Any]]:
@@ -81,7 +67,7 @@ def runs_of_plb(data: dict[str, Any], task: str, nodes: int, instance: Path) -> 
     for seconds in budgets(nodes) if task in BALANCING else (None,):
         options = [] if seconds is None else ["--seconds", seconds]
         if task == "as many":
-            options += ["--set", f"max_moves={cells(data, task, nodes, seconds)[0]['moved']}"]
+            options += ["--set", f"max_moves={cells(data['runs'], task, nodes, seconds)[0]['moved']}"]
         figures = called(sys.executable, "run_plb.py", RUN_AS.get(task, task), instance, *options)
         cpu, used = figures["cpu_seconds"], figures["cpu_seconds"]["solve"]
         yield {"seconds": seconds, "used": used, "build": cpu["build"], "apply": cpu["apply"], **figures["score"]}
@@ -131,13 +117,6 @@ def write(data: dict[str, Any]) -> None:
     DATA.write_text(f'{head[:-1]}, "runs": [\n{runs}  {last}\n]}}\n')
 
 
-def processor() -> str:
-    """Return the name of the processor."""
-    cpuinfo = Path("/proc/cpuinfo")
-    names = re.findall(r"model name\s*: (.+)", cpuinfo.read_text()) if cpuinfo.exists() else []
-    return names[0] if names else platform.processor()
-
-
 def measure(options: argparse.Namespace) -> None:
     """Run the engines and write their figures."""
     os.sched_setaffinity(0, {options.core})
@@ -163,80 +142,8 @@ def measure(options: argparse.Namespace) -> None:
                 write(data)
 
 
-def cells(data: dict[str, Any], task: str, nodes: int, seconds: float | None) -> list[dict[str, Any]]:
-    """Return the runs of a cell, Rebalancer's before plb's."""
-    tasks = {"rebalancer": RUN_AS.get(task, task), "plb": task}
-    wanted = (nodes, seconds)
-    of_task = [run for run in data["runs"] if run["task"] == tasks[run["engine"]]]
-    runs = [run for run in of_task if (run["nodes"], run["seconds"]) == wanted]
-    return sorted(runs, key=lambda run: run["engine"], reverse=True)
-
-
-def balance_table(data: dict[str, Any]) -> str:
-    """Return the table of the tasks with budgets: of each size the largest, in which Rebalancer comes closest."""
-    lines = ["| task | nodes | CV Rebalancer | CV plb | moves Rebalancer | moves plb |", "|---|--:|--:|--:|--:|--:|"]
-    for task in BALANCING:
-        for nodes in SIZES:
-            runs = cells(data, task, nodes, max(budgets(nodes)))
-            if len(runs) == 2:
-                texts = [*_compared(runs, "cv"), *(f"{run['moved']:,}" for run in runs)]
-                lines.append(f"| {NAMES[task]} | {nodes:,} | {' | '.join(texts)} |")
-    return "\n".join(lines)
-
-
-def _compared(runs: list[dict[str, Any]], name: str) -> list[str]:
-    """Return a figure of both engines, the lower in bold."""
-    texts = [f"{run[name]:.4f}" for run in runs]
-    return [f"**{text}**" if text == min(texts) != max(texts) else text for text in texts]
-
-
-def other_table(data: dict[str, Any]) -> str:
-    """Return the table of building, placement and repair."""
-    lines = ["| task | nodes | Rebalancer | plb |", "|---|--:|--:|--:|"]
-    for nodes in SIZES:
-        of_size = [[r for r in data["runs"] if r["engine"] == e and r["nodes"] == nodes] for e in ("rebalancer", "plb")]
-        if all(of_size):
-            texts = [f"{min(run['build'] for run in runs):.2f} s" for runs in of_size]
-            lines.append(f"| build the model | {nodes:,} | {' | '.join(texts)} |")
-    for task in ("placement", "repair"):
-        for nodes in SIZES:
-            runs = cells(data, task, nodes, None)
-            if len(runs) == 2:
-                lines.append(f"| {task} | {nodes:,} | {' | '.join(_outcome(run) for run in runs)} |")
-    return "\n".join(lines)
-
-
-def _outcome(run: dict[str, Any]) -> str:
-    """Return in a few words what placement or repair took, and what it left undone."""
-    undone = {"unplaced": "not placed", "over": "nodes over", "on_drained": "not drained"}
-    left = [f"{run[name]:,} {words}" for name, words in undone.items() if run[name]]
-    moves = f"{run['moved']:,} move{'' if run['moved'] == 1 else 's'}"
-    return ", ".join([f"{run['used']:.2f} s", moves, *left])
-
-
-def page_with_tables(page: str, data: dict[str, Any]) -> str:
-    """Return the text of a page with the tables of the figures between their markers."""
-    tables = {"balance": balance_table(data), "other tasks": other_table(data), "machine": machine(data)}
-    for name, table in tables.items():
-        begin, end = f"<!-- table: {name} -->\n", "\n<!-- table: end -->"
-        before, _, rest = page.partition(begin)
-        if not rest:
-            raise SystemExit(f"the page has no marker {begin.strip()}")
-        page = f"{before}{begin}\n{table}\n{end}{rest.partition(end)[2]}"
-    return page
-
-
-def machine(data: dict[str, Any]) -> str:
-    """Return the line about versions and processor."""
-    versions = data["versions"]
-    return (
-        f"plb at commit {versions.get('plb', '')}, Rebalancer {versions['rebalancer']}; one thread of an "
-        f"{data['processor']}."
-    )
-
-
 def main() -> None:
-    """Measure, or write the tables of the page."""
+    """Measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--engines", nargs="+", choices=("rebalancer", "plb"), default=["rebalancer", "plb"])
     parser.add_argument("--tasks", nargs="+", choices=[*TASKS, *RUN_AS], default=[*TASKS, *RUN_AS])
@@ -245,12 +152,7 @@ def main() -> None:
     parser.add_argument("--instances", type=Path, default=Path("results/rebalancer"), help="directory of the instances")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--core", type=int, default=0)
-    parser.add_argument("--page", action="store_true", help="only write the tables of the page")
-    options = parser.parse_args()
-    if options.page:
-        PAGE.write_text(page_with_tables(PAGE.read_text(), json.loads(DATA.read_text())))
-    else:
-        measure(options)
+    measure(parser.parse_args())
 
 
 if __name__ == "__main__":

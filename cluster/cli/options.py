@@ -27,6 +27,9 @@ Scheduler: TypeAlias = Annotated[
 ]
 Restart: TypeAlias = Annotated[bool, Option("--restart", help="Repeat the finished runs in the directory.")]
 Json: TypeAlias = Annotated[Path | None, Option(help="Write the figures to this file; - is standard output.")]
+Publish: TypeAlias = Annotated[
+    bool, Option("--publish", help="Write the figures to docs/data of the checkout; `make pages` makes tables of them.")
+]
 StudyFolder: TypeAlias = Annotated[Path | None, Option(help="Directory of the results. Default: results/study-NAME.")]
 PlotsFormat: TypeAlias = Annotated[
     PlotFormat,

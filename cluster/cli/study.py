@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 from typer import Option
 
-from cluster.cli.options import Jobs, Json, PlotsFormat, Quiet, Regions, Restart, Scheduler, Seed, StudyFolder
+from cluster.cli.options import Jobs, Json, PlotsFormat, Publish, Quiet, Regions, Restart, Scheduler, Seed, StudyFolder
 from cluster.console import FAILED, clear_errors, output
 from cluster.plots.formats import PlotFormat, plots_as
 
@@ -20,10 +20,20 @@ if TYPE_CHECKING:
 
 
 def run_and_print(
-    study: Study, directory: OutputDirectory, json: Path | None, plot_format: PlotFormat, *, caption: str = ""
+    study: Study,
+    directory: OutputDirectory,
+    json: Path | None,
+    plot_format: PlotFormat,
+    *,
+    published: Path | None,
+    caption: str = "",
 ) -> None:
-    """Run a study, print its caption and tables and write its figures; end with exit code 1 if a run failed."""
+    """Run a study, print its caption and tables and write its figures; end with exit code 1 if a run failed.
+
+    `published`: file for the figures if no run fails, or None.
+    """
     from cluster.results.writing import write_json
+    from cluster.studies.publication import publish
     from cluster.studies.runner import FAILURES, run_study, stamped_as
     from plb.phrasing import counted
 
@@ -38,6 +48,9 @@ def run_and_print(
         write_json(json, stamped_as(report.figures, directory.folder))
     console.print(f"Runs, timings and plots: {directory.folder}", soft_wrap=True)
     if not report.failed:
+        if published is not None:
+            publish(report.figures, directory.folder, published)
+            console.print(f"Published: {published}; `make pages` renews the tables", soft_wrap=True)
         return
     task, outcome = report.failed[0]
     files = " and ".join(map(str, sorted(directory.folder.rglob(FAILURES))))
@@ -143,6 +156,7 @@ def clusters_command(
     scheduler: Scheduler = None,
     restart: Restart = False,
     json: Json = None,
+    publish: Publish = False,
     plot_format: PlotsFormat = PlotFormat.PNG,
     quiet: Quiet = False,
 ) -> None:
@@ -154,6 +168,7 @@ def clusters_command(
     from cluster.scenario.scenario_file import inputs_of, read_scenario
     from cluster.studies.base import base_of
     from cluster.studies.catalogue import STUDIES
+    from cluster.studies.publication import path_of
     from cluster.studies.request import StudyRequest
     from cluster.studies.runner import OutputDirectory
 
@@ -165,6 +180,8 @@ def clusters_command(
         raise typer.BadParameter("overhead measures one region", param_hint="--region")
     inputs = [] if scenario is None else [scenario, *inputs_of(read_scenario(scenario))]
     check_outputs(inputs if traces is None else [*inputs, traces], [], json)
+    workload = "-".join(region or ()) if scenario is None else read_scenario(scenario).name
+    published = path_of(study, workload or None) if publish else None
     request = StudyRequest(
         base=base_of(region, scenario, traces, quick=quick),
         output=OutputDirectory(out or Path("results") / f"study-{study}", jobs, scheduler, restart, quiet),
@@ -179,11 +196,12 @@ def clusters_command(
         first_hours=first_hours,
         seed=seed,
     )
-    run_and_print(STUDIES[study](request), request.output, json, plot_format)
+    run_and_print(STUDIES[study](request), request.output, json, plot_format, published=published)
 
 
 @clear_errors
 def gaussian_command(
+    # long because of the options, each with its help
     traces: Annotated[
         Path, Option(help="File or directory: PlanetLab, Bitbrains (Parquet), or traces in this project's format.")
     ],
@@ -211,6 +229,7 @@ def gaussian_command(
     scheduler: Scheduler = None,
     restart: Restart = False,
     json: Json = None,
+    publish: Publish = False,
     plot_format: PlotsFormat = PlotFormat.PNG,
     quiet: Quiet = False,
 ) -> None:
@@ -221,9 +240,11 @@ def gaussian_command(
     from cluster.results.writing import check_outputs
     from cluster.studies.gaussian import packings
     from cluster.studies.gaussian.study import GaussianStudy
+    from cluster.studies.publication import path_of
     from cluster.studies.runner import OutputDirectory
 
     check_outputs([traces], [], json)
+    published = path_of("gaussian", traces.stem) if publish else None
     trace = packings.samples_of(str(traces.resolve()), tuple(resource) if resource else None)
     instance_count = instances or (packings.QUICK_INSTANCES if quick else packings.INSTANCES)
     study = GaussianStudy(
@@ -241,7 +262,7 @@ def gaussian_command(
     output = OutputDirectory(out or Path("results") / "study-gaussian", jobs, scheduler, restart, quiet)
     units = [f"{c:g} {metric.unit} of {metric.name}" for c, metric in zip(study.capacity, trace.resources, strict=True)]
     caption = f"{trace.tasks:,} tasks in the trace, {trace.left_out:,} left out; capacity: {', '.join(units)}"
-    run_and_print(study, output, json, plot_format, caption=caption)
+    run_and_print(study, output, json, plot_format, published=published, caption=caption)
 
 
 @clear_errors
@@ -257,6 +278,7 @@ def peaks_command(
     scheduler: Scheduler = None,
     restart: Restart = False,
     json: Json = None,
+    publish: Publish = False,
     plot_format: PlotsFormat = PlotFormat.PNG,
     quiet: Quiet = False,
 ) -> None:
@@ -267,17 +289,20 @@ def peaks_command(
     from cluster.results.writing import check_outputs
     from cluster.studies.base import base_of_regions
     from cluster.studies.peaks.study import PeakStudy
+    from cluster.studies.publication import path_of
     from cluster.studies.runner import OutputDirectory
 
     if region and traces is not None:
         raise typer.BadParameter("the traces have the tasks", param_hint="--region")
     check_outputs([] if traces is None else [traces], [], json)
+    workload = "-".join(region or ()) if traces is None else traces.stem
+    published = path_of("peaks", workload or None) if publish else None
     output = OutputDirectory(out or Path("results") / "study-peaks", jobs, scheduler, restart, quiet)
     if traces is not None:
         study = PeakStudy.of_traces(traces, seed)
     else:
         study = PeakStudy.of_regions(base_of_regions(region or ()).workloads, quick=quick, seed=seed)
-    run_and_print(study, output, json, plot_format)
+    run_and_print(study, output, json, plot_format, published=published)
 
 
 @clear_errors
@@ -326,6 +351,7 @@ def provisioning_command(
     scheduler: Scheduler = None,
     restart: Restart = False,
     json: Json = None,
+    publish: Publish = False,
     plot_format: PlotsFormat = PlotFormat.PNG,
     quiet: Quiet = False,
 ) -> None:
@@ -338,11 +364,13 @@ def provisioning_command(
     from cluster.studies.provisioning import design
     from cluster.studies.provisioning.design import PublishedMeans
     from cluster.studies.provisioning.study import ProvisioningStudy, base_of
+    from cluster.studies.publication import path_of
     from cluster.studies.runner import OutputDirectory
     from plb.validation import check_member
     from workloads.provisioning import GraphKind
 
     check_outputs([path for path in (base, curves, published) if path is not None], [], json)
+    file = path_of("provisioning", None) if publish else None
     graphs = [check_member("study", "graph", name, GraphKind) for name in graph or ()]
     figures = [check_member("study", "figure", number, design.PublishedFigure) for number in figure or ()]
     default_seconds = design.QUICK_AUTO_SECONDS if quick else design.AUTO_SECONDS
@@ -362,7 +390,7 @@ def provisioning_command(
         if source is not None:
             base_of(str(source.resolve()))
     output = OutputDirectory(out or Path("results") / "study-provisioning", jobs, scheduler, restart, quiet)
-    run_and_print(study, output, json, plot_format)
+    run_and_print(study, output, json, plot_format, published=file)
 
 
 study_app = typer.Typer(

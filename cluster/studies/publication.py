@@ -1,0 +1,57 @@
+"""The published result of a study: a file in docs/data, from which ``make pages`` makes the tables of the pages."""
+
+from __future__ import annotations
+
+import platform
+import re
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cluster.results.writing import json_object, write_json
+from cluster.studies.runner import STUDY, TIMINGS, stamped_as
+from plb.errors import ConflictError
+
+DATA = Path("docs") / "data"
+"""Directory of the published results in a checkout."""
+
+
+def path_of(study: str, workload: str | None) -> Path:
+    """Return the file of a study, for a workload or its default one; without a checkout raise `ConflictError`."""
+    if not DATA.is_dir():
+        raise ConflictError(f"study: --publish writes to {DATA} of a checkout, and there is none in {Path.cwd()}")
+    return DATA / (f"{study}.json" if workload is None else f"{study}-{workload}.json")
+
+
+def publish(figures: Mapping[str, Any], folder: Path, path: Path) -> None:
+    """Write the figures of a study in `folder` with what is needed to repeat them.
+
+    This is the command, the repeats, the number of runs with their processor time, and the processor.
+    """
+    heads = [json_object(file) or {} for file in sorted(folder.rglob(STUDY))]
+    seconds = [second for file in folder.rglob(TIMINGS) for second in cpu_seconds(file)]
+    run = {
+        "command": shlex.join(["plb", *sys.argv[1:]]),
+        "repeats": next((head["repeats"] for head in heads if "repeats" in head), None),
+        "runs": len(seconds),
+        "cpu_seconds": round(sum(seconds), 1),
+        "processor": processor(),
+    }
+    write_json(path, {**stamped_as(figures, folder), "run": run})
+
+
+def cpu_seconds(timings: Path) -> list[float]:
+    """Return the processor time of each run in a file of timings."""
+    import polars as pl
+
+    frame = pl.read_parquet(timings)
+    return frame["cpu_seconds"].to_list() if "cpu_seconds" in frame.columns else []
+
+
+def processor() -> str:
+    """Return the name of the processor."""
+    cpuinfo = Path("/proc/cpuinfo")
+    names = re.findall(r"model name\s*: (.+)", cpuinfo.read_text()) if cpuinfo.exists() else []
+    return str(names[0]) if names else platform.processor()

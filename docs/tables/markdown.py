@@ -1,0 +1,38 @@
+"""Cells and tables in Markdown, and the files of figures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+
+
+def figures(name: str) -> Any:
+    """Return the contents of a file in docs/data, by its name without the extension."""
+    return json.loads((ROOT / "docs" / "data" / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table; the rows have as many cells as the head."""
+    lines = [_line(head), "|" + "---|" * len(head)]
+    for row in rows:
+        if len(row) != len(head):
+            raise ValueError(f"a row of {len(row)} cells below a head of {len(head)}: {row}")
+        lines.append(_line(row))
+    return "\n".join(lines)
+
+
+def _line(cells: Sequence[str]) -> str:
+    """Return a line of a table."""
+    return "|" + "".join(f" {cell} |" if cell else " |" for cell in cells)
+
+
+def interval(ratio: Mapping[str, float | None] | None, digits: int = 2) -> str:
+    """Return a mean with the ends of its 95 % interval, if it has one; "" for None."""
+    if ratio is None or ratio["mean"] is None:
+        return ""
+    mean = f"{ratio['mean']:.{digits}f}"
+    return mean if ratio["low"] is None else f"{mean} [{ratio['low']:.{digits}f}, {ratio['high']:.{digits}f}]"

@@ -1,0 +1,46 @@
+"""``plb study NAME --publish`` writes the figures of a study to docs/data of a checkout."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tests.command_line import plb
+
+SAMPLES = "machine,task,time_s,usage,limit\nm,t,0,1,2\nm,t,300,2,2\n"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a directory with docs/data and samples of a machine, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs" / "data").mkdir(parents=True)
+    (tmp_path / "mine.csv").write_text(SAMPLES)
+    return tmp_path
+
+
+def test_a_published_result_has_figures_and_what_repeats_them(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = ["study", "peaks", "--traces", "mine.csv", "--out", "out", "--json", "figures.json", "--publish"]
+    monkeypatch.setattr(sys, "argv", ["plb", *options])
+    run = plb(*options)
+    assert run.exit_code == 0, run.output
+    published = json.loads((checkout / "docs" / "data" / "peaks-mine.json").read_text())
+    timings = pl.read_parquet(checkout / "out" / "timings.parquet")
+    of_run = published.pop("run")
+    assert published == json.loads((checkout / "figures.json").read_text())
+    assert of_run["command"] == f"plb {' '.join(options)}"
+    assert of_run["runs"] == len(timings)
+    assert of_run["cpu_seconds"] == round(timings["cpu_seconds"].sum(), 1)
+    assert of_run["processor"]
+
+
+def test_without_a_checkout_nothing_is_run(checkout: Path) -> None:
+    (checkout / "docs" / "data").rmdir()
+    run = plb("study", "peaks", "--traces", "mine.csv", "--out", "out", "--publish")
+    assert run.exit_code == 2
+    assert "--publish writes to docs/data of a checkout, and there is none in" in run.output
+    assert not (checkout / "out").exists()

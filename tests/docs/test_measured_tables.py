@@ -1,0 +1,51 @@
+"""The tables of measured figures are those that `make pages` makes of the files in docs/data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from docs.tables import markdown, pages
+from docs.tables.pages import PAGES, PLACE, page_with_tables
+from tests.sources import ROOT
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_has_the_figures_of_the_files(page: Path) -> None:
+    assert page_with_tables(page) == page.read_text(encoding="utf-8"), "run make pages"
+
+
+def test_every_table_of_a_page_has_a_function() -> None:
+    found = {
+        page: PLACE.findall(page.read_text(encoding="utf-8"))
+        for page in (ROOT / "README.md", *ROOT.glob("docs/**/*.md"))
+    }
+    assert {page: set(names) for page, names in found.items() if names} == {page: {*of} for page, of in PAGES.items()}
+
+
+def test_a_changed_figure_changes_its_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed = json.loads((ROOT / "docs" / "data" / "rebalancing-regions.json").read_text(encoding="utf-8"))
+    changed["settings"][0]["violations"]["default energy"] = 99.0
+    monkeypatch.setattr(
+        pages.rebalancing, "figures", lambda name: changed if "regions" in name else markdown.figures(name)
+    )
+    page = ROOT / "docs" / "rebalancing.md"
+    assert "| region1 | 99.0 |" in page_with_tables(page)
+
+
+@pytest.mark.parametrize("file", sorted(ROOT.glob("docs/data/*.json")), ids=lambda file: file.stem)
+def test_a_file_of_figures_is_small(file: Path) -> None:
+    assert file.stat().st_size <= 300_000
+
+
+def test_neither_system_breaks_a_limit() -> None:
+    """Balancing keeps memory, disk and racks, and no run puts two replicas of a partition in a rack."""
+    for run in markdown.figures("rebalancer")["runs"]:
+        assert run["rack_mates"] == 0
+        assert run["task"] not in pages.other_systems.BALANCING or run["over"] == run["unplaced"] == 0
+
+
+def test_the_readme_has_ten_repeats() -> None:
+    assert {row["repeats"] for row in markdown.figures("quickstart")["rows"]} == {10}
