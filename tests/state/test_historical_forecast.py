@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.errors import ConflictError, InvalidValueError
 from plb.risk import DemandHistory
-from plb.state.historical_forecast import HistoricalForecast
+from plb.state.demand_sources import HistoricalForecast
 from tests.engine.strategies import examples
 
 NODES = ("n0", "n1")
