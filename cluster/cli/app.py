@@ -13,9 +13,8 @@ from cluster.cli.installation import doctor_command, example_command, schema_com
 from cluster.cli.kubernetes import kubernetes_app
 from cluster.cli.learn import learn_app
 from cluster.cli.provision import provision_command, replan_command
-from cluster.cli.replay import replay_command
 from cluster.cli.scenarios import capacity_command, compare_command, explain_command, report_command, simulate_command
-from cluster.cli.serve import serve_command
+from cluster.cli.serve import replay_command, serve_command
 from cluster.cli.study import study_app
 from cluster.cli.traces import predict_command, traces_app
 

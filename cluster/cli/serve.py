@@ -1,12 +1,13 @@
-"""``plb serve``: clusters over HTTP."""
+"""``plb serve``: clusters over HTTP; ``plb replay``: the log of a service, read or played again."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from typer import Option
+from typer import Argument, Option
 
 from cluster.console import clear_errors
 
@@ -55,3 +56,54 @@ def serve_command(
             typer.echo(f"{url} serves {folder}; Ctrl-C stops it")
 
         serve(Path(folder), transport, token_file, say, run_demo if demo else None, lines)
+
+
+MOST_SHOWN = 20
+"""Differences that are printed."""
+
+
+@clear_errors
+def replay_command(
+    folder: Annotated[Path, Argument(metavar="DIR", help="The directory of a service: plb serve --data DIR.")],
+    list_entries: Annotated[
+        bool, Option("--list", help="Print who sent which event when, and what was refused, instead.")
+    ] = False,
+) -> None:
+    """Apply the events of a service's log again with this version, and say where it decides otherwise.
+
+    The service may run meanwhile. Ends with 1 if something differs.
+    """
+    from cluster.service.log import Log
+    from cluster.service.replay import replay
+
+    log = Log(folder, reads_only=True)
+    is_same = True
+    for cluster in log.clusters():
+        if list_entries:
+            for entry in log.entries(cluster):
+                when = datetime.fromtimestamp(entry.time, UTC).isoformat(timespec="milliseconds")
+                refusal = "" if entry.refusal is None else f"; refused: {entry.refusal}"
+                what = f"{entry.event.kind} {entry.event.subject}".rstrip()
+                typer.echo(
+                    escaped(f"{entry.sequence} {when} {cluster} {entry.actor} plb {entry.version} {what}{refusal}")
+                )
+            continue
+        result = replay(log, cluster)
+        is_same = is_same and not result.differences
+        typer.echo(
+            f"{escaped(cluster)}: {result.entries:,} events applied, {result.plans:,} plans made again, "
+            f"{len(result.differences):,} differences"
+        )
+        if result.is_limited:
+            typer.echo("  a time limit ended a plan; later plans were not compared")
+        for difference in result.differences[:MOST_SHOWN]:
+            typer.echo(escaped(f"  {difference}"))
+    if not is_same:
+        raise typer.Exit(1)
+
+
+def escaped(text: str) -> str:
+    """Return a text with its control characters as escapes."""
+    from cluster.service.events import CONTROL
+
+    return CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
