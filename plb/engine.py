@@ -200,7 +200,7 @@ class PlacementAndLoadBalancing(DescribedCluster):
         before = self._planner.extensions
         extensions = EngineExtensions.resolve(config, before.given, before)
         if config.metric_names != self.config.metric_names:
-            raise ConflictError(f"configure: metrics {config.metric_names} are not those of before")
+            raise ConflictError(f"configure: metrics {config.metric_names} differ from {self.config.metric_names}")
         for metric, present in zip(config.metrics, self.config.metrics, strict=True):
             if metric.quantum != present.quantum:
                 raise ConflictError(

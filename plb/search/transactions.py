@@ -275,7 +275,7 @@ def place_in_turn(
 
 
 SHARE_FOR_ALL = 8
-"""If more than one row in so many moves, all sums are computed from scratch, which is faster."""
+"""If more than an eighth of the rows moves, all sums are computed from scratch, which is faster."""
 NO_ROWS: Int = np.zeros(0, np.int64)
 """No row was placed or dropped."""
 

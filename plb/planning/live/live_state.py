@@ -91,7 +91,7 @@ def changed_fields(state: ClusterState, inputs: ArrayInputs) -> dict[str, Any]:
 
 
 SHARE_FOR_ALL = 4
-"""If more than one row in so many has changed, all arrays are made new, which is faster."""
+"""If more than a fourth of the rows has changed, all arrays are made new, which is faster."""
 
 
 class LiveState:
