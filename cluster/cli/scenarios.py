@@ -178,8 +178,8 @@ def compare_command(
         list[str] | None,
         Option(
             help="Figure to show: violations, violations_avoidable, violations_unavoidable, shortages_unresolved, "
-            "failovers, moves, placement_failures, downtime_seconds or wall_seconds; can be repeated. Ratios are of "
-            "the first. Default: the figures in the closing table of plb simulate."
+            "failovers, moves, placement_failures, downtime_seconds, wall_seconds or extension_terms.NAME; can be "
+            "repeated. Ratios are of the first. Default: the figures in the closing table of plb simulate."
         ),
     ] = None,
     json: Json = None,
@@ -196,11 +196,11 @@ def compare_command(
     from cluster.results.writing import check_outputs, files_of_results, write_figures
     from plb.validation import check_known
 
-    figures = list(dict.fromkeys(figure or SHOWN))
-    for name in figures:
-        check_known("figure", name, FIGURES, "--figure")
     check_outputs([file for directory in folder for file in files_of_results(directory)], [], json)
     comparison = compare_results([read_results(directory) for directory in folder])
+    figures = list(dict.fromkeys(figure or (*SHOWN, *comparison.extension_figures)))
+    for name in figures:
+        check_known("figure", name, (*FIGURES, *comparison.extension_figures), "--figure")
     write_figures(json, comparison.as_json(), *comparison.origin)
     console = output(quiet=quiet)
     console.print(table_of_rows(comparison, figures))

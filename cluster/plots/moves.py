@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from cluster.plots.base import DAY, coloured, plot_counts, shortened, styled, use_open_axes
-from cluster.simulation.run_tables import CAUSES_OF_MOVES, TERMS, cause_text
+from cluster.simulation.run_tables import CAUSES_OF_MOVES, cause_text, term_text, terms_of
 from plb.array_types import Int
 from plb.validation import check_known
 
@@ -115,18 +115,21 @@ OF_PLANS = "movement"
 
 
 def plot_energy(ax: Axes, plans: pl.DataFrame, term: str, policies: Sequence[str], days: float) -> None:
-    """Draw one of `cluster.simulation.run_tables.TERMS` after every plan of a repeat, a line for each policy.
+    """Draw an energy after every plan of a repeat, a line for each policy that has it.
 
-    `plans`: the table of plans of the repeat; `days`: where the axis ends.
+    `plans`: the table of plans of the repeat; `term`: one of `cluster.simulation.run_tables.terms_of(plans)`; `days`:
+    where the axis ends.
     """
-    check_known("term", term, TERMS)
+    check_known("term", term, terms_of(plans))
     for policy, style in styled(policies):
-        policy_plans = plans.filter(pl.col("policy") == policy)
+        policy_plans = plans.filter(pl.col("policy") == policy, pl.col(f"{term}_after").is_not_null())
+        if policy_plans.is_empty():
+            continue
         times, values = (policy_plans["time_s"] / DAY).to_numpy(), policy_plans[f"{term}_after"].to_numpy()
         if term == OF_PLANS:
             ax.plot(times, values, ".", markersize=3, color=style["color"], alpha=0.5, label=policy)
         else:
             ax.step(times, values, where="post", linewidth=1.1, alpha=0.85, label=policy, **style)
-    ax.set(xlabel="simulated time (days)", ylabel=term.replace("_", " "), xlim=(0.0, days))
+    ax.set(xlabel="simulated time (days)", ylabel=term_text(term), xlim=(0.0, days))
     ax.legend(frameon=False, loc="best", fontsize=8)
     use_open_axes(ax)

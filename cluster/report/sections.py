@@ -27,7 +27,7 @@ from cluster.report.blocks import (
     picture,
 )
 from cluster.results.summary_tables import count
-from cluster.simulation.run_tables import TERMS
+from cluster.simulation.run_tables import WHEN, term_text, terms_of
 from plb.model.move import MoveKind, Phase
 
 SLOWEST_SHOWN = 20
@@ -76,8 +76,9 @@ def energy_blocks(material: Material) -> Sequence[Block]:
     plans = material.plans.filter(repeat=material.shown_repeat)
     if not len(plans):
         return (Text("The engine made no plan."),)
-    used = [term for term in TERMS if np.any(plans[f"{term}_after"].to_numpy() != 0.0)]
-    unused = [term.replace("_", " ") for term in TERMS if term not in used]
+    terms = terms_of(plans)
+    used = [term for term in terms if np.any(plans[f"{term}_after"].fill_null(0.0).to_numpy() != 0.0)]
+    unused = [term_text(term) for term in terms if term not in used]
     description = (
         f"After each plan{material.of_shown}: the energy, which is the weighted sum of the terms, and each term before "
         "it is weighted. Energies are comparable only between policies with the same weights."
@@ -87,8 +88,8 @@ def energy_blocks(material: Material) -> Sequence[Block]:
     pictures = tuple(
         picture(
             partial(plot_energy, plans=plans, term=term, policies=material.shown_policies, days=material.days),
-            f"{TERMS[term]}.",
-            f"{TERMS[term]} after every plan over simulated time, a line a policy.",
+            f"{terms[term]}.",
+            f"{terms[term]} after every plan over simulated time, a line a policy.",
         )
         for term in used
     )
@@ -221,7 +222,8 @@ def listed_moves(material: Material) -> MoveList:
     ]
     frame = _with_plans(pl.concat(moves_of_runs), material.plans)
     folder = str(material.results.folder)
-    moves = tuple(_moved(row, folder) for row in frame.iter_rows(named=True))
+    terms = [*terms_of(material.plans)]
+    moves = tuple(_moved(row, folder, terms) for row in frame.iter_rows(named=True))
     total = len(material.moves)
     left_out = (
         f"The first {most_per_run:,} moves of each run: {len(moves):,} of {total:,}. All are in runs/*/moves.parquet."
@@ -237,7 +239,7 @@ def _with_plans(moves: pl.DataFrame, plans: pl.DataFrame) -> pl.DataFrame:
     Promotions get none: they are in no plan.
     """
     keys = ["policy", "repeat", "time_s", "phase"]
-    energies = [f"{term}_{when}" for term in TERMS for when in ("before", "after")]
+    energies = [f"{term}_{when}" for term in terms_of(plans) for when in WHEN]
     phase = pl.col("occasion").replace_strict(OCCASIONS, default=Phase.PLACEMENT.value, return_dtype=pl.String)
     unambiguous_plans = (
         plans.filter(pl.col("moves") > 0)
@@ -250,11 +252,14 @@ def _with_plans(moves: pl.DataFrame, plans: pl.DataFrame) -> pl.DataFrame:
     return joined.with_columns(pl.when(is_planned).then(pl.col(name)).alias(name) for name in energies)
 
 
-def _moved(row: Mapping[str, Any], folder: str) -> Moved:
-    """Return a row of the table of moves, with energies, as the page shows it; `folder`: the results directory."""
-    terms = tuple(
-        (term.replace("_", " "), amount(row[f"{term}_before"]), amount(row[f"{term}_after"]))
-        for term in TERMS
+def _moved(row: Mapping[str, Any], folder: str, terms: Sequence[str]) -> Moved:
+    """Return a row of the table of moves, with energies, as the page shows it.
+
+    `folder`: the results directory; `terms`: the names of the energies.
+    """
+    energies = tuple(
+        (term_text(term), amount(row[f"{term}_before"]), amount(row[f"{term}_after"]))
+        for term in terms
         if row[f"{term}_before"] or row[f"{term}_after"]
     )
     cells = (
@@ -270,6 +275,6 @@ def _moved(row: Mapping[str, Any], folder: str) -> Moved:
         cause=row["cause"],
         cells=cells,
         why=row["why"],
-        terms=terms,
+        terms=energies,
         command=shlex.join(command),
     )

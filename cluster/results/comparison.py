@@ -18,7 +18,15 @@ from cluster.results.recorded_run import (
     version_differences,
     why_other_tenants,
 )
-from cluster.results.summary_tables import FIGURES, HEADINGS, Estimate, cell, compare, ratio_cell
+from cluster.results.summary_tables import (
+    FIGURES,
+    Estimate,
+    cell,
+    compare,
+    extension_figures,
+    heading_of,
+    ratio_cell,
+)
 from cluster.simulation.recorder import RunSummary
 from plb import ConflictError
 from plb.phrasing import counted, listed
@@ -35,11 +43,11 @@ class Row:
     repeats: int
     """Number of its finished runs; only these are counted."""
     figures: Mapping[str, Estimate]
-    """Mean, interval and ratio to the first row, by figure."""
+    """Mean, interval and ratio to the first row, by figure; rows without an extension term have none of it."""
     pairs: int
     """Repeats with the same tenants as the first row; 0 in the first row itself."""
     differences: Mapping[str, Interval]
-    """Difference to the first row, by figure; empty without pairs."""
+    """Difference to the first row, by figure of both; empty without pairs."""
     unpaired: str
     """Why there are no pairs; empty if there are any, and in the first row itself."""
 
@@ -64,6 +72,11 @@ class ResultsComparison:
     """The value in each directory, by the keys in which the scenarios differ."""
     version_differences: Mapping[str, Sequence[Any]]
     """The version in each directory, by the packages whose versions differ."""
+
+    @property
+    def extension_figures(self) -> tuple[str, ...]:
+        """The figures of the extension terms of any row."""
+        return tuple(dict.fromkeys(name for row in self.rows for name in row.figures if name not in FIGURES))
 
     @property
     def interrupted(self) -> list[tuple[Results, RunSummary]]:
@@ -157,8 +170,8 @@ def _row(
             )
     differences = {
         name: Interval.of([run.figure(name) - reference.figure(name) for reference, run in pairs])
-        for name in FIGURES
-        if pairs
+        for name in (*FIGURES, *extension_figures(runs))
+        if pairs and (name in FIGURES or name in extension_figures(first_runs))
     }
     return Row(str(results[index].folder), policy, len(runs), figures, len(pairs), differences, why_unpaired)
 
@@ -209,7 +222,7 @@ LONGEST_VALUE = 60
 def table_of_rows(comparison: ResultsComparison, figures: Sequence[str]) -> Table:
     """Return a table of the means of every row with their intervals, and of the ratios of the first figure."""
     first = comparison.rows[0]
-    caption = f"ratio: {IN_WORDS.get(figures[0], HEADINGS[figures[0]])} by those of the first row"
+    caption = f"ratio: {IN_WORDS.get(figures[0], heading_of(figures[0]))} by those of the first row"
     if max(row.repeats for row in comparison.rows) > 1:
         caption += "; means over repeats with 95 % intervals"
     labels = _labels(comparison)
@@ -217,12 +230,12 @@ def table_of_rows(comparison: ResultsComparison, figures: Sequence[str]) -> Tabl
     table = _table(where, caption)
     table.add_column("repeats", justify="right", no_wrap=True)
     for name in figures:
-        table.add_column(HEADINGS[name], justify="right", no_wrap=True)
+        table.add_column(heading_of(name), justify="right", no_wrap=True)
         if name == figures[0]:
             table.add_column("ratio", justify="right", no_wrap=True)
     for row in comparison.rows:
-        cells = [cell(row.figures[name]) for name in figures]
-        cells.insert(1, ratio_cell(row.figures[figures[0]]))
+        cells = [cell(row.figures.get(name)) for name in figures]
+        cells.insert(1, ratio_cell(row.figures.get(figures[0])))
         table.add_row(labels[row.directory], row.policy, f"{row.repeats}", *cells)
     return table
 
@@ -238,9 +251,9 @@ def table_of_differences(comparison: ResultsComparison, figures: Sequence[str]) 
     labels, table = _labels(comparison), _table("difference to the first row", caption)
     table.add_column("pairs", justify="right")
     for name in figures:
-        table.add_column(HEADINGS[name], justify="right", no_wrap=True)
+        table.add_column(heading_of(name), justify="right", no_wrap=True)
     for row in rows:
-        cells = [cell(row.differences[name], signed=True) for name in figures]
+        cells = [cell(row.differences.get(name), signed=True) for name in figures]
         table.add_row(labels[row.directory], row.policy, f"{row.pairs}", *cells)
     return table
 

@@ -16,7 +16,7 @@ from cluster.results.writing import RUNS, SUMMARY, TIMINGS
 from cluster.scenario.scenario import MOST_REPEATS
 from cluster.scenario.sections import check_directory_name
 from cluster.simulation.recorder import KINDS_OF_VIOLATIONS, RunSummary, SlowPlan
-from cluster.simulation.run_tables import TABLES, columns_of
+from cluster.simulation.run_tables import TABLES, columns_of, extension_terms_of
 from plb import PlbError, UnknownNameError
 from plb.validation import check_known
 
@@ -129,6 +129,9 @@ def _problems_of_run(dotted_key: str, row: object, policies: list[Any], metrics:
         counts = row.get(name)
         if not isinstance(counts, dict) or not all(_is(count, int) and count >= 0 for count in counts.values()):
             yield f"{dotted_key}.{name}: {_found(counts, name, row)}; expected whole numbers >= 0 by cause"
+    terms = row.get("extension_terms", {})
+    if not isinstance(terms, dict) or not all(_is(mean, float) for mean in terms.values()):
+        yield f"{dotted_key}.extension_terms: found {terms!r:.60}; expected numbers by term"
     if "applications" in row:
         yield from _problems_of_applications(f"{dotted_key}.applications", row["applications"], metrics)
 
@@ -223,7 +226,7 @@ def problems_of_columns(frame: pl.DataFrame, table: str) -> Iterator[str]:
 
     `table`: its name.
     """
-    for name, spec in columns_of(table).items():
+    for name, spec in columns_of(table, extension_terms_of(frame.columns)).items():
         if name not in frame.columns:
             near = get_close_matches(name, [column for column in frame.columns if column not in TABLES[table]], n=1)
             yield f"column {name} is missing" + (f"; found {near[0]!r}" if near else "")
@@ -294,7 +297,7 @@ class Results:
         return min(set.intersection(*repeats) or set.union(*repeats))
 
     def table(self, name: str, *, repeat: int | None = None) -> pl.DataFrame:
-        """Return a table of all runs, by policy and repeat.
+        """Return a table of all runs, by policy and repeat; extension terms that a policy does not have are null.
 
         Parameters
         ----------
@@ -313,7 +316,7 @@ class Results:
         check_known("table", name, TABLES, str(self.folder))
         empty = pl.DataFrame(schema={column: spec.dtype for column, spec in columns_of(name).items()})
         frames = [self._table_of_run(run, name) for run in self.runs if repeat in (None, run.repeat)]
-        return pl.concat([empty, *frames]).sort("policy", "repeat", maintain_order=True)
+        return pl.concat([empty, *frames], how="diagonal").sort("policy", "repeat", maintain_order=True)
 
     def path_of(self, policy: str, repeat: int, name: str) -> Path:
         """Return the file of a table of a run."""
@@ -336,7 +339,7 @@ class Results:
             problems = [f"{other_rows} rows belong to another policy or repeat"] if other_rows else []
         if problems:
             raise ResultsError(path, problems)
-        return frame.select(list(columns_of(name)))
+        return frame.select(list(columns_of(name, extension_terms_of(frame.columns))))
 
 
 def read_results(folder: str | Path) -> Results:

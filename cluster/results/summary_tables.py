@@ -18,7 +18,7 @@ from cluster.results.intervals import Interval, decimals_of, half_width
 from cluster.results.reading import Results
 from cluster.results.recorded_run import MISSING
 from cluster.simulation.recorder import RunSummary
-from cluster.simulation.run_tables import CAUSES_OF_MOVES, cause_text
+from cluster.simulation.run_tables import CAUSES_OF_MOVES, EXTENSION_TERMS, cause_text, term_text
 from cluster.tables import new_table
 
 if TYPE_CHECKING:
@@ -38,6 +38,17 @@ HEADINGS = {
 }
 """Headings of the figures compared, by their keys in ``plb simulate --json``."""
 FIGURES = tuple(HEADINGS)
+"""The figures that every run has."""
+
+
+def heading_of(figure: str) -> str:
+    """Return the heading of a figure, which may be the mean of an extension term."""
+    return HEADINGS.get(figure) or term_text(figure)
+
+
+def extension_figures(runs: Iterable[RunSummary]) -> tuple[str, ...]:
+    """Return the figures of the extension terms that any of the runs has, in their order."""
+    return tuple(dict.fromkeys(f"{EXTENSION_TERMS}{term}" for run in runs for term in run.extension_terms))
 
 
 @attrs.frozen
@@ -57,7 +68,13 @@ class Comparison:
     repeats: dict[str, int]
     """Number of finished runs of each policy."""
     figures: dict[str, dict[str, Estimate]]
-    """Estimates by policy and figure, without figures that a run of the policy lacks (`RunSummary.figure`)."""
+    """Estimates by policy and figure; policies without an extension term have no estimate of it."""
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The figures of the closing table: `SHOWN`, and the extension terms of any policy."""
+        found = dict.fromkeys(name for figures in self.figures.values() for name in figures)
+        return (*SHOWN, *(name for name in found if name not in FIGURES))
 
     def as_json(self) -> dict[str, Any]:
         """Return the means under the keys of ``plb simulate --json``."""
@@ -75,7 +92,11 @@ def compare(runs: Iterable[RunSummary], policies: Sequence[str]) -> Comparison:
     runs_of_policy = {policy: [run for run in finished_runs if run.policy == policy] for policy in policies}
     repeats = {policy: len(policy_runs) for policy, policy_runs in runs_of_policy.items() if policy_runs}
     samples = {
-        policy: {name: [run.figure(name) for run in runs_of_policy[policy]] for name in FIGURES} for policy in repeats
+        policy: {
+            name: [run.figure(name) for run in runs_of_policy[policy]]
+            for name in (*FIGURES, *extension_figures(runs_of_policy[policy]))
+        }
+        for policy in repeats
     }
     means = {
         policy: {name: float(np.mean(sample)) for name, sample in sample_of_figure.items()}
@@ -87,7 +108,7 @@ def compare(runs: Iterable[RunSummary], policies: Sequence[str]) -> Comparison:
             name: Estimate(
                 means[policy][name],
                 half_width(sample),
-                _ratio(means[policy][name], first_means[name]),
+                _ratio(means[policy][name], first_means.get(name)),
             )
             for name, sample in sample_of_figure.items()
         }
@@ -96,8 +117,8 @@ def compare(runs: Iterable[RunSummary], policies: Sequence[str]) -> Comparison:
     return Comparison(tuple(repeats), repeats, figures)
 
 
-def _ratio(value: float, first: float) -> float | None:
-    """Return `value` divided by `first`, the value of the first policy; None if that is 0."""
+def _ratio(value: float, first: float | None) -> float | None:
+    """Return `value` divided by `first`, the value of the first policy; None if that is 0 or missing."""
     return value / first if first else None
 
 
@@ -112,13 +133,13 @@ WITH_RATIO = ("violations", "violations_avoidable")
 def comparison_rows(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
     """Return headings and rows of the comparison, a row for each policy: means, and intervals if there are repeats."""
     headings = ["policy"]
-    for name in SHOWN:
-        headings += [HEADINGS[name], "ratio"] if name in WITH_RATIO else [HEADINGS[name]]
+    for name in comparison.shown:
+        headings += [heading_of(name), "ratio"] if name in WITH_RATIO else [heading_of(name)]
     rows = []
     for policy in comparison.policies:
         cells = [policy]
-        for name in SHOWN:
-            estimate = comparison.figures[policy][name]
+        for name in comparison.shown:
+            estimate = comparison.figures[policy].get(name)
             cells += [cell(estimate), ratio_cell(estimate)] if name in WITH_RATIO else [cell(estimate)]
         rows.append(cells)
     return headings, rows
@@ -128,6 +149,8 @@ def comparison_caption(comparison: Comparison) -> str:
     """Return the caption that explains the figures of the comparison."""
     repeats = max(comparison.repeats.values())
     caption = f"ratio: violations, or avoidable ones, by those of {comparison.policies[0]}"
+    if len(comparison.shown) > len(SHOWN):
+        caption += "; of extension terms the mean over time, without weight"
     return f"{caption}; means of {repeats} repeats with 95 % intervals" if repeats > 1 else caption
 
 
@@ -143,21 +166,26 @@ def comparison_table(comparison: Comparison, title: str, remark: str = "") -> Ta
     return table
 
 
-def cell(estimate: Interval, *, signed: bool = False) -> str:
+def cell(estimate: Interval | None, *, signed: bool = False) -> str:
     """Return a mean with its interval as text, with decimals up to the first digit of the interval.
 
-    `signed`: whether a positive mean has a sign.
+    `estimate`: None for a figure that a policy does not have; `signed`: whether a positive mean has a sign.
     """
-    decimals = 0 if float(estimate.mean).is_integer() or abs(estimate.mean) >= 100 else 1
+    if estimate is None:
+        return MISSING
+    size = abs(estimate.mean)
+    decimals = 0 if float(size).is_integer() or size >= 100 else 1
+    if estimate.half_width is None and size < 0.1:
+        decimals = max(decimals, min(MOST_DECIMALS, decimals_of(size) + 1 if size else 0))
     if (needed_digits := decimals_of(estimate.half_width)) <= MOST_DECIMALS:
         decimals = max(decimals, needed_digits)
     text = f"{estimate.mean:{'+' if signed and estimate.mean else ''},.{decimals}f}"
     return text if estimate.half_width is None else f"{text} ± {estimate.half_width:,.{decimals}f}"
 
 
-def ratio_cell(estimate: Estimate) -> str:
+def ratio_cell(estimate: Estimate | None) -> str:
     """Return the ratio of an estimate as text; `MISSING` if there is none."""
-    return MISSING if estimate.ratio is None else f"{estimate.ratio:.2f}"
+    return MISSING if estimate is None or estimate.ratio is None else f"{estimate.ratio:.2f}"
 
 
 OUTAGES = {

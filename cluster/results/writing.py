@@ -30,7 +30,7 @@ from cluster.plots.formats import PlotFormat
 from cluster.scenario.digests import code_of_tenants_in, digest_of
 from cluster.scenario.scenario import Scenario
 from cluster.simulation.recorder import RunResult
-from cluster.simulation.run_tables import TABLES, column_descriptions, columns_of
+from cluster.simulation.run_tables import TABLES, column_descriptions, columns_of, extension_terms_of
 from cluster.simulation.tenant_pools import Source
 from plb import ConflictError, __version__
 from workloads.writing import STANDARD_OUTPUT, in_one_piece, write_parquet
@@ -57,7 +57,8 @@ class ResultsFolder:
         check_free(folder, force=force)
         _clear(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / COLUMNS, column_descriptions())
+        terms = [term for policy in scenario.run.policies for term in scenario.extensions("terms", policy)]
+        write_json(folder / COLUMNS, column_descriptions(terms))
         self._write_summary()
 
     def add(self, run: RunResult) -> None:
@@ -65,7 +66,8 @@ class ResultsFolder:
         self._runs[run.policy, run.repeat] = run
         folder = self.folder / RUNS / f"{run.policy}-{run.repeat}"
         for name, frame in run.tables.items():
-            meanings = {f"column.{column}": spec.meaning for column, spec in columns_of(name).items()}
+            columns = columns_of(name, extension_terms_of(frame.columns))
+            meanings = {f"column.{column}": spec.meaning for column, spec in columns.items()}
             write_parquet(frame, folder / f"{name}.parquet", meanings)
         self._write_summary()
 

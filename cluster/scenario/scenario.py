@@ -220,6 +220,10 @@ class Scenario:
             metrics=[attrs.evolve(metric, **policy_metrics.get(metric.name, {})) for metric in metrics], **fields
         )
 
+    def extensions(self, kind: str, policy: str) -> tuple[str, ...]:
+        """Return the names of the extension terms or constraints (`kind`) of a policy."""
+        return tuple({**self.engine, **self.policies[policy]}.get(f"extension_{kind}", ()))
+
     def applications_of(self, policy: str) -> Known:
         """Return what the engine of a policy knows of the applications."""
         return Known(self.policies[policy].get("applications", Known.ALL))

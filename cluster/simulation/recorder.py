@@ -11,7 +11,16 @@ import attrs
 import numpy as np
 import polars as pl
 
-from cluster.simulation.run_tables import BALANCING, FAULT, PLACEMENT, UPGRADE, VIOLATION, frame_of, frame_of_rows
+from cluster.simulation.run_tables import (
+    BALANCING,
+    EXTENSION_TERMS,
+    FAULT,
+    PLACEMENT,
+    UPGRADE,
+    VIOLATION,
+    frame_of,
+    frame_of_rows,
+)
 from cluster.simulation.tenant_arrivals import TenantSequence
 from cluster.simulation.violations import NodeShortage, ViolationOutcome
 from plb import Node
@@ -115,8 +124,19 @@ class RunSummary:
         return float(self.totals["simulated_seconds"]) / 86400.0
 
     def figure(self, name: str) -> float:
-        """Return a figure by name: one of `totals`, or ``"wall_seconds"``, the total of `timings`."""
+        """Return a figure by name: one of `totals`, or ``"wall_seconds"``, the total of `timings`.
+
+        The mean of an extension term is ``"extension_terms.NAME"``.
+        """
+        if name.startswith(EXTENSION_TERMS):
+            return float(self.extension_terms[name.removeprefix(EXTENSION_TERMS)])
         return float(self.timings["total"] if name == "wall_seconds" else self.totals[name])
+
+    @property
+    def extension_terms(self) -> Mapping[str, float]:
+        """Means over time of the extension terms, by name, without their weights."""
+        means: Mapping[str, float] = self.totals.get("extension_terms", {})
+        return means
 
 
 @attrs.frozen(eq=False)
@@ -130,8 +150,9 @@ class RunResult(RunSummary):
 class Recorder:
     """Collects the events of a run.
 
-    `capacity`: (H, R), infinite where a node has none; `metering_seconds`: interval of the meterings. Times are seconds
-    since the start, and tenants are rows of `sequence`.
+    `capacity`: (H, R), infinite where a node has none; `metering_seconds`: interval of the meterings;
+    `extension_terms`: names of the terms of the policy. Times are seconds since the start, and tenants are rows of
+    `sequence`.
     """
 
     def __init__(
@@ -141,10 +162,12 @@ class Recorder:
         capacity: Float,
         sequence: TenantSequence,
         metering_seconds: int,
+        extension_terms: Sequence[str] = (),
     ) -> None:
         self._nodes = tuple(nodes)
         self.node_names, self.metric_names = tuple(node.name for node in nodes), tuple(metric_names)
         self.capacity, self._sequence, self._metering_seconds = capacity, sequence, metering_seconds
+        self._extension_terms = tuple(extension_terms)
         tenants = len(sequence.arrival)
         self.availability = Availability()
         """Interruptions of tenants."""
@@ -195,7 +218,11 @@ class Recorder:
         counts = plan.proposals
         overview = (now, occasion, len(plan.moves), len(plan.unplaced), plan.end_reason)
         search = (counts.generated, counts.scored, counts.reached_monte_carlo, counts.accepted)
-        self._plans.append((*overview, *search, *_energies(plan.energy_before), *_energies(plan.energy_after)))
+        before, after = plan.energy_before, plan.energy_after
+        extension_terms = (
+            energy.extension_terms.get(term, 0.0) for term in self._extension_terms for energy in (before, after)
+        )
+        self._plans.append((*overview, *search, *_energies(before), *_energies(after), *extension_terms))
 
     def refusal(self, now: int, tenant: int, attempt: int, unplaced: Unplaced, *, arrives: bool) -> None:
         """Record that a replica could not be placed at attempt number `attempt`; `arrives`: its tenant arrives now."""
@@ -248,7 +275,10 @@ class Recorder:
                 for interruption in self.availability.interruptions
             ],
         }
-        tables = {name: frame_of_rows(name, policy, repeat, table_rows) for name, table_rows in rows.items()}
+        tables = {
+            name: frame_of_rows(name, policy, repeat, table_rows, self._extension_terms)
+            for name, table_rows in rows.items()
+        }
         tables["node_load"] = self._node_load(policy, repeat)
         downtime = self.availability.downtime(
             self._sequence.arrival, self._sequence.departure, self._sequence.owner, now
@@ -257,6 +287,11 @@ class Recorder:
         totals = self._totals(now, downtime, tables["plans"])
         if applications:
             totals["applications"] = dict(applications)
+        if self._extension_terms:
+            totals["extension_terms"] = {
+                term: _mean_after_plans(tables["plans"], f"{EXTENSION_TERMS}{term}", now)
+                for term in self._extension_terms
+            }
         slowest_first = np.argsort(-np.array(self._plan_seconds), kind="stable")[:SLOWEST_PLANS]
         slowest = tuple(SlowPlan(plan, self._plan_seconds[plan]) for plan in slowest_first.tolist())
         return RunResult(policy, repeat, totals, timings, slowest, complete, tables)
@@ -429,6 +464,15 @@ def _energies(energy: Energy) -> tuple[float, ...]:
     """Return an energy's values in the order of `cluster.simulation.run_tables.TERMS`."""
     risk = (energy.expected_failovers, energy.expected_overload)
     return (energy.total, energy.movement, energy.imbalance, energy.fragmentation, *risk)
+
+
+def _mean_after_plans(plans: pl.DataFrame, term: str, now: float) -> float:
+    """Return the mean over time of an energy after the last plan, from the first plan up to `now`; 0 without plans."""
+    values = plans[f"{term}_after"].to_numpy()
+    seconds = np.diff(plans["time_s"].to_numpy(), append=now)
+    if not seconds.any():
+        return float(values[-1]) if len(values) else 0.0
+    return float(np.average(values, weights=seconds))
 
 
 def _move_row(record: MoveRecord) -> tuple[Any, ...]:

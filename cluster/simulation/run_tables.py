@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -31,6 +31,7 @@ METRIC = Column(pl.String, "name of the metric")
 TENANT = Column(pl.String, "name of the tenant; its further partitions by auto scaling have /2, /3 and so on")
 ROLE = Column(pl.String, "primary, secondary or instance")
 
+WHEN = ("before", "after")
 TERMS: Mapping[str, str] = {
     "energy": "energy, the weighted sum of its terms",
     "movement": "movement term m, moves",
@@ -39,7 +40,9 @@ TERMS: Mapping[str, str] = {
     "expected_failovers": "expected failovers V, nodes",
     "expected_overload": "expected overload O, shares of thresholds; 0 if its weight is 0",
 }
-"""Energies in the table of plans, before and after each plan."""
+"""Energies in the table of plans, before and after each plan; those of extension terms follow."""
+EXTENSION_TERMS = "extension_terms."
+"""Begin of the name of an extension term in tables and figures, before its own name."""
 
 TABLES: Mapping[str, Mapping[str, Column]] = {
     "nodes": {
@@ -113,7 +116,7 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
         "accepted": Column(pl.Int64, "proposals accepted"),
         **{
             f"{term}_{when}": Column(pl.Float64, f"{meaning}, {when} the plan")
-            for when in ("before", "after")
+            for when in WHEN
             for term, meaning in TERMS.items()
         },
     },
@@ -176,33 +179,73 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
 """Columns by table; `RUN_COLUMNS` come first in each table."""
 
 
-def columns_of(table: str) -> dict[str, Column]:
-    """Return all columns, by name, of the table of `TABLES` with this name; the columns of the run come first."""
-    return {**RUN_COLUMNS, **TABLES[table]}
+def columns_of(table: str, extension_terms: Iterable[str] = ()) -> dict[str, Column]:
+    """Return all columns, by name, of the table of `TABLES` with this name; the columns of the run come first.
+
+    `extension_terms`: the names of the extension terms of which the table of plans has columns.
+    """
+    columns = {**RUN_COLUMNS, **TABLES[table]}
+    if table == "plans":
+        for term in extension_terms:
+            for when in WHEN:
+                columns[f"{EXTENSION_TERMS}{term}_{when}"] = Column(
+                    pl.Float64, f"extension term {term}, without its weight, {when} the plan"
+                )
+    return columns
+
+
+def extension_terms_of(columns: Iterable[str]) -> list[str]:
+    """Return the names of the extension terms of which there are columns among those of a table of plans."""
+    ends = tuple(f"_{when}" for when in WHEN)
+    names = (
+        column.removeprefix(EXTENSION_TERMS).rpartition("_")[0]
+        for column in columns
+        if column.startswith(EXTENSION_TERMS) and column.endswith(ends)
+    )
+    return list(dict.fromkeys(names))
+
+
+def terms_of(plans: pl.DataFrame) -> dict[str, str]:
+    """Return the meanings of the energies in a table of plans by name: `TERMS`, and the extension terms."""
+    extension_terms = extension_terms_of(plans.columns)
+    return {**TERMS, **{f"{EXTENSION_TERMS}{term}": f"extension term {term}" for term in extension_terms}}
+
+
+def term_text(term: str) -> str:
+    """Return the name of an energy as plots and reports show it."""
+    return term.removeprefix(EXTENSION_TERMS) if term.startswith(EXTENSION_TERMS) else term.replace("_", " ")
 
 
 def frame_of(table: str, policy: str, repeat: int, columns: Mapping[str, Any]) -> pl.DataFrame:
     """Return a table of a run as a data frame; `columns`: values by name, for all columns except `RUN_COLUMNS`."""
-    described_columns = columns_of(table)
+    described_columns = columns_of(table, extension_terms_of(columns))
     frame = pl.DataFrame(
-        {name: pl.Series(name, columns[name], described_columns[name].dtype) for name in TABLES[table]}
+        {
+            name: pl.Series(name, columns[name], column.dtype)
+            for name, column in described_columns.items()
+            if name not in RUN_COLUMNS
+        }
     )
     run_columns = pl.lit(policy, pl.String).alias("policy"), pl.lit(repeat, pl.Int32).alias("repeat")
     return frame.select(*run_columns, pl.all())
 
 
-def frame_of_rows(table: str, policy: str, repeat: int, rows: list[tuple[Any, ...]]) -> pl.DataFrame:
+def frame_of_rows(
+    table: str, policy: str, repeat: int, rows: list[tuple[Any, ...]], extension_terms: Sequence[str] = ()
+) -> pl.DataFrame:
     """Return a table of a run from rows that have its columns in order, without `RUN_COLUMNS`."""
-    names = list(TABLES[table])
+    names = [name for name in columns_of(table, extension_terms) if name not in RUN_COLUMNS]
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
     return frame_of(table, policy, repeat, dict(zip(names, map(list, columns), strict=True)))
 
 
-def column_descriptions() -> dict[str, dict[str, dict[str, str]]]:
+def column_descriptions(extension_terms: Iterable[str] = ()) -> dict[str, dict[str, dict[str, str]]]:
     """Return type and meaning of every column by table, as plain values for documentation and ``columns.json``."""
+    terms = [*extension_terms]
     return {
         table: {
-            name: {"type": str(column.dtype()), "meaning": column.meaning} for name, column in columns_of(table).items()
+            name: {"type": str(column.dtype()), "meaning": column.meaning}
+            for name, column in columns_of(table, terms).items()
         }
         for table in TABLES
     }

@@ -60,7 +60,6 @@ class Simulation:
         engine_of: EngineOf = PlacementAndLoadBalancing,
     ) -> None:
         cluster, workload, metrics = scenario.cluster, scenario.workload, metrics_of(scenario, source)
-        oracle = Oracle.of(sequence.traces, workload)
         self._began = working_time()
         self._scenario, self._policy, self._repeat = scenario, policy, repeat
         self._sequence, self._progress = sequence, progress
@@ -84,9 +83,10 @@ class Simulation:
             scenario.applications_of(policy),
         )
         self._use = ApplicationUse(applications, len(nodes), self._metric_names)
-        self.ledger = Ledger(self.engine, self._node_names, sequence, oracle)
+        self.ledger = Ledger(self.engine, self._node_names, sequence, Oracle.of(sequence.traces, workload))
         capacity, self._threshold = limits_of(cluster, metrics)
-        self.recorder = Recorder(nodes, self._metric_names, capacity, sequence, self._interval)
+        terms = scenario.extensions("terms", policy)
+        self.recorder = Recorder(nodes, self._metric_names, capacity, sequence, self._interval, terms)
         shared = SimulatedCluster(scenario, self.env, self.engine, self.ledger, self.recorder)
         self._movement = PlanExecution(shared)
         self.nodes = NodeStates(shared, nodes)
@@ -311,7 +311,10 @@ class Simulation:
             self._admit(row, SCALING)
 
     def _meter(self) -> Metering:
-        """Meter, report, and repair if there is a shortage or if nodes changed since the last repair."""
+        """Meter, report, and repair if there is a shortage, or if nodes changed since the last repair.
+
+        A policy with extension constraints repairs always: loads may break them without a shortage.
+        """
         metering = self.ledger.meter(self._now)
         self.recorder.load(self._now, metering.metered)
         self._use.meter(self.ledger, metering)
@@ -321,7 +324,8 @@ class Simulation:
             self.engine.report_loads(metering.rows, metering.reported)
         plan = None
         node_events = len(self.recorder.node_events)
-        if needs_repair(metering, self._threshold) or node_events > self._events_handled:
+        may_break_by_load = bool(self._scenario.extensions("constraints", self._policy))
+        if may_break_by_load or node_events > self._events_handled or needs_repair(metering, self._threshold):
             self._events_handled = node_events
             plan = self._timed("repair", "constraint check", lambda: self.engine.repair(now=self._now))
         moves = plan.moves if plan is not None else ()
