@@ -59,6 +59,7 @@ def test_churn_causes_late_violations_and_fewer_with_expected_failovers() -> Non
     assert violations(modified) < violations(original)
 
 
+@pytest.mark.slow
 def test_rolling_upgrade_affects_ten_domains_in_turn_without_quorum_loss() -> None:
     """Two nodes of one domain are drained and upgraded at a time. No tenant waits longer than a change of roles."""
     run = runs_of("rolling_upgrade")["original"]
@@ -90,6 +91,7 @@ def test_rack_outage_costs_quorums_only_without_domains() -> None:
     assert runs["original"].totals["availability"] > runs["without_domains"].totals["availability"]
 
 
+@pytest.mark.slow
 def test_flapping_rebuilds_nothing() -> None:
     """Secondaries are promoted, and the node returns before any replica is rebuilt."""
     run = runs_of("flapping")["original"]

@@ -26,7 +26,7 @@ max_simulated_annealing_iterations = 2
 simulated_annealing_iterations_per_round = 10
 """
 
-ONE_SETTING = ("--density", "1.5", "--days", "0.05", "--repeats", "2")
+ONE_SETTING = ("--density", "0.5", "--days", "0.05", "--repeats", "2")
 THIN = ("--density", "0.5", "--days", "0.02")
 """Options of a study whose figures do not matter: few tenants, for half an hour."""
 

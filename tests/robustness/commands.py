@@ -9,12 +9,12 @@ from typing import Any
 import attrs
 
 from tests.cluster.small_provisioning import write_base
-from tests.cluster.small_studies import SMALL
+from tests.cluster.small_studies import SMALL, THIN
 from tests.command_line import plb
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 POLICY = EXAMPLES / "learning" / "deepplace.pt"
-SCENARIO = SMALL + "[run]\ndays = 0.05\n"
+SCENARIO = SMALL.replace("density = 1.5", "density = 0.5") + "[run]\ndays = 0.05\n"
 LEARNING = """
 name = "small"
 [machines]
@@ -110,7 +110,7 @@ COMMANDS = (
     Command(
         "study",
         lambda given, out: (
-            *("study", "annealing", "--scenario", given / "scenario.toml", "--density", 1.5, "--days", 0.05),
+            *("study", "annealing", "--scenario", given / "scenario.toml", *THIN),
             *("--repeats", 1, "--out", out, "--jobs", 1),
         ),
         ("runs.parquet",),

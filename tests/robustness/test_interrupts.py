@@ -129,7 +129,7 @@ def test_evaluation_and_benchmark_leave_no_output(inputs: Path, tmp_path: Path, 
 def test_studies_keep_finished_runs(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     study = BY_NAME["study"]
     with monkeypatch.context() as patched:
-        interrupt(patched, "cluster.simulation.simulation:Simulation._meter", 9)
+        interrupt(patched, "cluster.simulation.simulation:Simulation._meter", 4)
         run = study.run(inputs, tmp_path / "out")
     assert_interrupted(run)
     assert "the same command continues from there" in run.stderr

@@ -15,8 +15,9 @@ from tests.cluster.tiny import small_region
 
 @pytest.fixture(scope="session")
 def eventful(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the results of a dense cluster with a node fault and an upgrade, two policies and two repeats."""
+    """Return the results of a small dense cluster with a node fault and an upgrade, two policies and two repeats."""
     sections = small_region(repeats=2, policies=["modified", "original"])
+    sections["cluster"]["nodes"] = 5
     sections["workload"]["density"] = 2.6
     sections["faults"] = {"crashes": [{"node": "n3", "at_hours": 1.0, "hours": 1.0}]}
     sections["upgrades"] = {"starts_hours": [3.0]}

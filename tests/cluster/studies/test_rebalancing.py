@@ -35,7 +35,7 @@ from workloads.trace_files import write_traces
 SCENARIO = """
 name = "small"
 [cluster]
-nodes = 6
+nodes = 4
 capacities = { cpu = 12, memory = 61.2, disk = 5000 }
 upgrade_domains = 3
 fault_domains = 3
