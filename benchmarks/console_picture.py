@@ -31,8 +31,8 @@ from cluster.service.events import (
     ReportLoads,
     RequestPlan,
 )
+from cluster.service.interfaces.rest import application, end_streams
 from cluster.service.log import Log
-from cluster.service.rest import application, end_streams
 from cluster.service.service import PlacementService
 from plb import Role
 

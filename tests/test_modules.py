@@ -6,6 +6,7 @@ import ast
 import re
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -15,6 +16,8 @@ import pytest
 from tests.sources import ROOT, modules, name_of, trees
 
 PACKAGES = sorted(path for top in ("plb", "cluster", "workloads") for path in (ROOT / top).rglob("__init__.py"))
+MOST_MODULES = 15
+"""Largest number of modules of a folder, without those of its folders."""
 MOST_LINES = 60
 REASON = "# long because "
 """Beginning of the comment that states why a function has more lines."""
@@ -36,6 +39,12 @@ def test_imports_are_not_circular() -> None:
     graph = {name: {one for one in imported(tree) if one in modules()} - {name} for name, tree in modules().items()}
     assert sum(map(len, graph.values())) > len(graph)
     assert set(TopologicalSorter(graph).static_order()) == set(modules())
+
+
+def test_no_folder_has_more_than_fifteen_modules() -> None:
+    """A reader keeps an overview of a folder; a larger one has a part that deserves a folder and a name."""
+    numbers = Counter(path.parent for path in trees() if path.name != "__init__.py")
+    assert {folder: number for folder, number in numbers.items() if number > MOST_MODULES} == {}
 
 
 def test_git_ignores_no_module() -> None:

@@ -46,7 +46,7 @@ def serve_command(
     from tempfile import TemporaryDirectory
 
     from cluster.service.demo import run_demo
-    from cluster.service.server import Transport, serve
+    from cluster.service.interfaces.server import Transport, serve
 
     transport = Transport.of(listen, certificate=certificate, key=key, client_ca=client_ca)
     is_temporary = demo and data is None

@@ -18,11 +18,11 @@ from cluster.errors import refusal
 from cluster.runs.experiment import Experiment
 from cluster.scenario.scenario import Scenario
 from cluster.service import events
-from cluster.service.access import TOO_MANY
-from cluster.service.guard import host_and_port
-from cluster.service.lines import LONGEST, TCP, UNIX, Line
+from cluster.service.interfaces.access import TOO_MANY
+from cluster.service.interfaces.guard import host_and_port
+from cluster.service.interfaces.lines import LONGEST, TCP, UNIX, Line
+from cluster.service.interfaces.reads import MOST_PARTITIONS, AnyRead, ReadReplicas
 from cluster.service.past_tenants import PastTenants
-from cluster.service.reads import MOST_PARTITIONS, AnyRead, ReadReplicas
 from plb import PlacedReplica, PlacementAndLoadBalancing, Plan, PlbConfig
 from plb.array_types import Float, Int
 from plb.errors import ConflictError, InvalidValueError, PlbError

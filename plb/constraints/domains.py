@@ -1,7 +1,7 @@
 """Fault and upgrade domains: an even spread of the replicas of a partition (docs/constraints/fault_domain.md).
 
 r replicas of a partition under a parent with k usable domains are even if each has floor(r/k) or one more. The two
-rules differ in their domains alone. `plb.constraints.spread` counts replicas in domains, and
+rules differ in their domains alone. `plb.state.spread` counts replicas in domains, and
 `plb.planning.live.domain_limits` has the largest numbers by service.
 """
 
@@ -17,7 +17,13 @@ import numpy as np
 from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import kernel
 from plb.constraints.description import ExcludedNodes, NamedSolution, RuleDescription
-from plb.constraints.spread import (
+from plb.model.expressions import UnmetClause
+from plb.model.move import Phase, Reason
+from plb.model.outcome import RuledOut
+from plb.model.rules import NO_REFUSAL, Breach, Rule, RuleMask
+from plb.phrasing import counted, listed, rule_in_words
+from plb.state.arrays import Problem, Solution, siblings_of
+from plb.state.spread import (
     ANY,
     EVEN,
     excess_above_ceiling,
@@ -26,12 +32,6 @@ from plb.constraints.spread import (
     spreads_badly,
     under_parent,
 )
-from plb.model.expressions import UnmetClause
-from plb.model.move import Phase, Reason
-from plb.model.outcome import RuledOut
-from plb.model.rules import NO_REFUSAL, Breach, Rule, RuleMask
-from plb.phrasing import counted, listed, rule_in_words
-from plb.state.arrays import Problem, Solution, siblings_of
 
 FAULT_DOMAIN, UPGRADE_DOMAIN = int(Rule.FAULT_DOMAIN), int(Rule.UPGRADE_DOMAIN)
 SPREADING = 1 << FAULT_DOMAIN | 1 << UPGRADE_DOMAIN

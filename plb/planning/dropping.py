@@ -18,7 +18,6 @@ import numpy as np
 from plb.array_types import NOWHERE, Bool
 from plb.constraints.affinity import breaks_pair
 from plb.constraints.domains import UPGRADE_DOMAIN, exceeds_share, excess_in_domain
-from plb.constraints.spread import EVEN
 from plb.energy.from_scratch import solution_from_scratch
 from plb.energy.terms import present_energy
 from plb.evaluation.delta import move_row
@@ -27,6 +26,7 @@ from plb.model.role import PRIMARY
 from plb.model.rules import Rule, RuleMask
 from plb.search.extensions import Extensions
 from plb.state.arrays import Problem, Solution, siblings_of
+from plb.state.spread import EVEN
 
 
 @attrs.frozen(eq=False)

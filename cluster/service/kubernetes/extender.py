@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct, field
 
+from cluster.service.interfaces.operations import Call, Operation
 from cluster.service.kubernetes.pods import Pod, loads_of
-from cluster.service.operations import Call, Operation
 from cluster.service.service import LiveCluster
 from plb import NodeScores, Partition
 from plb.array_types import Int

@@ -10,10 +10,10 @@ import attrs
 import numpy as np
 
 from plb.array_types import Int
-from plb.constraints.spread import ANY
 from plb.model.expressions import FaultDomainPolicy
 from plb.model.rules import Rule
 from plb.state.cluster_state import ClusterState
+from plb.state.spread import ANY
 from plb.state.topology import Topology
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import attrs
 import httpx
 
-from cluster.service.access import Access
-from cluster.service.rest import application
+from cluster.service.interfaces.access import Access
+from cluster.service.interfaces.rest import application
 from cluster.service.service import PlacementService
 from tests.cluster.service.served import SETTINGS, make, served
 

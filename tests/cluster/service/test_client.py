@@ -14,7 +14,7 @@ import uvicorn
 
 from cluster.service import client as client_module
 from cluster.service.client import AsyncClient, Client, ServiceError
-from cluster.service.rest import application
+from cluster.service.interfaces.rest import application
 from plb import Metric, Node, Partition, PlbConfig, Role, Service
 from tests.cluster.service.served import served
 from tests.sources import ROOT

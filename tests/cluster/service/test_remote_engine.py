@@ -18,9 +18,10 @@ import pytest
 from cluster.errors import ScenarioError
 from cluster.runs.experiment import Experiment, prepare
 from cluster.scenario.scenario_file import scenario_from
-from cluster.service import access, searches
+from cluster.service import searches
 from cluster.service.events import MakeCluster, ReportLoads, RequestPlan
-from cluster.service.lines import LineServer
+from cluster.service.interfaces import access
+from cluster.service.interfaces.lines import LineServer
 from cluster.service.past_tenants import PastTenants
 from cluster.service.remote_engine import RemoteEngine, RemoteError, check_scenario, served
 from cluster.service.service import PlacementService

@@ -13,9 +13,9 @@ import pytest
 
 from cluster.service import searches
 from cluster.service.events import DrainNode, MakeCluster, RemoveCluster, ReportLoads, RequestPlan
+from cluster.service.interfaces.rest import following
 from cluster.service.log import Log
 from cluster.service.replay import replay
-from cluster.service.rest import following
 from cluster.service.service import PlacementService
 from plb.errors import UnknownNameError
 from tests.cluster.service.clients import ITS_PATH, with_client

@@ -7,8 +7,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cluster.service import access as access_module
-from cluster.service.access import Access
+from cluster.service.interfaces import access as access_module
+from cluster.service.interfaces.access import Access
 from plb.errors import InvalidValueError
 from tests.cluster.service.clients import ITS_PATH, with_client
 

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cluster.service.metrics import Metrics
-from cluster.service.problems import RefusedError, problem_of, response_of
+from cluster.service.interfaces.metrics import Metrics
+from cluster.service.interfaces.problems import RefusedError, problem_of, response_of
 from plb.errors import InvalidValueError
 
 MOST_BYTES = 16 * 2**20

@@ -22,13 +22,13 @@ import httpx
 import msgspec
 import pytest
 
-from cluster.service import access as access_module
-from cluster.service import lines as lines_module
-from cluster.service.access import Access, Actor, Right
 from cluster.service.events import LoggedEvent, PlanMade
-from cluster.service.lines import LONGEST, LineServer
+from cluster.service.interfaces import access as access_module
+from cluster.service.interfaces import lines as lines_module
+from cluster.service.interfaces.access import Access, Actor, Right
+from cluster.service.interfaces.lines import LONGEST, LineServer
+from cluster.service.interfaces.operations import MOST_EVENTS
 from cluster.service.log import Log, LogEntry, LogError
-from cluster.service.operations import MOST_EVENTS
 from cluster.service.replica import Status
 from cluster.service.service import PlacementService
 from plb.errors import InvalidValueError, PlbError

@@ -22,9 +22,9 @@ from msgspec import Struct
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse, HTMLResponse, Response
 
-from cluster.service import reads
-from cluster.service.access import Right
-from cluster.service.operations import Call, Operation
+from cluster.service.interfaces import reads
+from cluster.service.interfaces.access import Right
+from cluster.service.interfaces.operations import Call, Operation
 from cluster.service.replica import OPEN
 from cluster.service.service import LiveCluster
 from plb import Node

@@ -13,8 +13,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from cluster.service import events
-from cluster.service.access import Actor, Right, check_right
-from cluster.service.problems import HttpProblem, RefusedError, problem_of
+from cluster.service.interfaces.access import Actor, Right, check_right
+from cluster.service.interfaces.problems import HttpProblem, RefusedError, problem_of
 from cluster.service.service import LiveCluster, PlacementService, Receipt
 from plb.errors import ConflictError
 

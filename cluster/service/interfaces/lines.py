@@ -13,12 +13,12 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from cluster.service.access import Access, Right, check_right
 from cluster.service.events import HostEvent, LoggedEvent, MakeCluster, RequestError, RequestPlan, Time, decoded
-from cluster.service.guard import host_and_port, is_loopback
-from cluster.service.operations import MOST_EVENTS, right_of
-from cluster.service.problems import RefusedError, problem_of
-from cluster.service.reads import AnyRead
+from cluster.service.interfaces.access import Access, Right, check_right
+from cluster.service.interfaces.guard import host_and_port, is_loopback
+from cluster.service.interfaces.operations import MOST_EVENTS, right_of
+from cluster.service.interfaces.problems import RefusedError, problem_of
+from cluster.service.interfaces.reads import AnyRead
 from cluster.service.replica import PlanRecord
 from cluster.service.service import LiveCluster, PlacementService, Receipt
 from plb.errors import ConflictError, InvalidValueError, PlbError

@@ -18,9 +18,9 @@ import pytest
 from cluster.service import searches
 from cluster.service import service as service_module
 from cluster.service.events import DrainNode, Engine, ReportLoads
+from cluster.service.interfaces.rest import application, end_streams
 from cluster.service.log import NAME, Log, LogEntry, LogError
 from cluster.service.replica import PlanRecord
-from cluster.service.rest import application, end_streams
 from cluster.service.service import LiveCluster, PlacementService
 from plb import Plan
 from plb.errors import PlbError

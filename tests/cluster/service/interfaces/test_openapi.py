@@ -19,8 +19,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from cluster.service.openapi import document
-from cluster.service.rest import CLUSTER, OPERATIONS
+from cluster.service.interfaces.openapi import document
+from cluster.service.interfaces.rest import CLUSTER, OPERATIONS
 from tests.cluster.service.clients import ITS_PATH, SETTINGS, server
 from tests.cluster.service.served import described
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.service.access import Access, Right
+from cluster.service.interfaces.access import Access, Right
 from tests.cluster.service.clients import PLB, server
 from tests.docs.pages import blocks_of
 

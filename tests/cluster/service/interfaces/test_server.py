@@ -20,8 +20,8 @@ from typer.testing import CliRunner
 from uvicorn.server import ServerState
 
 from cluster.cli.app import app
-from cluster.service import server as server_module
-from cluster.service.server import TimedProtocol, Transport, spare_long_lived_objects
+from cluster.service.interfaces import server as server_module
+from cluster.service.interfaces.server import TimedProtocol, Transport, spare_long_lived_objects
 from plb.errors import ConflictError, InvalidValueError
 from tests.cluster.service.clients import ITS_PATH, PLB, SETTINGS, server
 
@@ -117,7 +117,7 @@ def test_with_an_authority_only_clients_with_its_certificates_connect(tmp_path: 
 
 
 def test_a_missing_package_of_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "cluster.service.server")
+    monkeypatch.delitem(sys.modules, "cluster.service.interfaces.server")
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     result = CliRunner().invoke(app, ["serve"])
     assert result.exit_code == 2

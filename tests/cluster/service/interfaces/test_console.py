@@ -14,8 +14,9 @@ from httpx import AsyncClient
 
 from benchmarks.console_picture import CHROMIUM, Console, browser, fill, planned, report
 from cluster.service import searches
-from cluster.service.access import Access
-from cluster.service.console import (
+from cluster.service.events import ApplyPlan, DrainNode, MakeCluster, PutNode, RequestPlan
+from cluster.service.interfaces.access import Access
+from cluster.service.interfaces.console import (
     LOADS,
     PAGE,
     RISK,
@@ -27,7 +28,6 @@ from cluster.service.console import (
     numbers_of,
     percent,
 )
-from cluster.service.events import ApplyPlan, DrainNode, MakeCluster, PutNode, RequestPlan
 from cluster.service.replica import ClusterReplica, PlanRecord
 from cluster.service.service import LiveCluster, PlacementService
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, Plan, PlbConfig, Replica

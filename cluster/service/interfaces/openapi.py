@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from cluster.service.events import LONGEST_ID, PARTS
-from cluster.service.operations import EVENTS, JSON, KEY, PACKED, Answered, Operation
-from cluster.service.problems import MEDIA_TYPE, HttpProblem
+from cluster.service.interfaces.operations import EVENTS, JSON, KEY, PACKED, Answered, Operation
+from cluster.service.interfaces.problems import MEDIA_TYPE, HttpProblem
 from plb import Metric, Replica, __version__
 from plb.model.documents import Document
 from plb.model.role import ROLE_NAMES

@@ -14,15 +14,16 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.responses import Response
 
-from cluster.service import events, reads
-from cluster.service.access import Access, Right, check_right
-from cluster.service.console import OPERATIONS as CONSOLE
-from cluster.service.guard import MOST_BYTES, Guard
+from cluster.service import events
+from cluster.service.interfaces import reads
+from cluster.service.interfaces.access import Access, Right, check_right
+from cluster.service.interfaces.console import OPERATIONS as CONSOLE
+from cluster.service.interfaces.guard import MOST_BYTES, Guard
+from cluster.service.interfaces.metrics import Metrics
+from cluster.service.interfaces.openapi import document
+from cluster.service.interfaces.operations import KEY, MOST_EVENTS, Answered, Call, Operation, right_of
+from cluster.service.interfaces.problems import on_error
 from cluster.service.kubernetes.extender import OPERATIONS as EXTENDER
-from cluster.service.metrics import Metrics
-from cluster.service.openapi import document
-from cluster.service.operations import KEY, MOST_EVENTS, Answered, Call, Operation, right_of
-from cluster.service.problems import on_error
 from cluster.service.replica import OPEN, PlanRecord, Status
 from cluster.service.service import LiveCluster, PlacementService
 from plb.errors import ConflictError, PlbError

@@ -9,7 +9,7 @@ import httpx
 import msgspec
 import pytest
 
-from cluster.service import reads as reads_module
+from cluster.service.interfaces import reads as reads_module
 from tests.cluster.service.clients import ITS_PATH, made, with_client
 
 METRICS = [{"name": f"m{index}"} for index in range(101)]

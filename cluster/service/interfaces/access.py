@@ -15,7 +15,7 @@ from pathlib import Path
 
 import attrs
 
-from cluster.service.problems import RefusedError
+from cluster.service.interfaces.problems import RefusedError
 from cluster.service.service import SERVICE
 from plb.errors import InvalidValueError
 

@@ -20,11 +20,11 @@ import uvicorn
 from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from cluster.service.access import Access
-from cluster.service.guard import host_and_port, is_loopback
-from cluster.service.lines import LineServer
+from cluster.service.interfaces.access import Access
+from cluster.service.interfaces.guard import host_and_port, is_loopback
+from cluster.service.interfaces.lines import LineServer
+from cluster.service.interfaces.rest import application, end_streams
 from cluster.service.log import Log
-from cluster.service.rest import application, end_streams
 from cluster.service.service import PlacementService
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.errors import ConflictError, PlbError
