@@ -26,12 +26,10 @@ import enum
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from enum import Enum
 
 import attrs
 
 from plb.errors import InvalidValueError
-from plb.validation import check_items, check_member, check_text, with_plain_scalars
 
 _TOKEN = re.compile(r"\|\||&&|==|!=|>=|<=|!?\^P(?=[\s(]|$)|!\^|[<>^!()~]|[^|&=!<>^()~]+")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
@@ -373,79 +371,3 @@ def _clauses(constraint: str) -> list[str]:
             clauses.append(constraint[begin:position].strip())
             begin = position + 2
     return [*clauses, constraint[begin:].strip()]
-
-
-class PolicyName(Enum):
-    """The names of placement policies in the manifests of Service Fabric."""
-
-    INVALID_DOMAIN = "InvalidDomain"
-    """No replica is in the fault domain."""
-    REQUIRED_DOMAIN = "RequiredDomain"
-    """All replicas are in the fault domain."""
-    PREFERRED_PRIMARY_DOMAIN = "PreferredPrimaryDomain"
-    """The primary is in the fault domain."""
-    REQUIRED_DOMAIN_DISTRIBUTION = "RequiredDomainDistribution"
-    """A fault domain of the top level has at most one replica."""
-    NON_PARTIALLY_PLACED = "NonPartiallyPlace"
-    """All replicas of a partition are placed, or none."""
-
-
-_CLAUSES: Mapping[PolicyName, str] = {
-    PolicyName.INVALID_DOMAIN: "FaultDomain !^ fd:/{}",
-    PolicyName.REQUIRED_DOMAIN: "FaultDomain ^ fd:/{}",
-    PolicyName.PREFERRED_PRIMARY_DOMAIN: "FaultDomain ^P fd:/{}",
-    PolicyName.REQUIRED_DOMAIN_DISTRIBUTION: "FDPolicy ~ Nonpacking",
-    PolicyName.NON_PARTIALLY_PLACED: "PlacePolicy ~ NonPartially",
-}
-
-
-@attrs.frozen(field_transformer=with_plain_scalars)
-class ServicePlacementPolicy:
-    """A placement policy of a service.
-
-    Raises
-    ------
-    InvalidValueError
-        If there is no such policy, or it needs a domain and has none, or the reverse.
-    """
-
-    name: PolicyName
-    """A `PolicyName`, or its value."""
-    domain: str | None = None
-    """The fault domain of the first three policies, such as ``"fd:/dc1"``, with all domains below it. None for the
-    others.
-    """
-
-    def __attrs_post_init__(self) -> None:
-        item = "placement policy"
-        object.__setattr__(self, "name", check_member(item, "name", self.name, PolicyName))
-        item = f"{item} {self.name.value}"
-        if "{}" not in _CLAUSES[self.name]:
-            if self.domain is not None:
-                raise InvalidValueError(item, "domain", self.domain, "None")
-            return
-        names = "" if self.domain is None else _path(check_text(item, "domain", self.domain))
-        if not names or set("&|()!<>=~^ ") & {*names}:
-            raise InvalidValueError(item, "domain", self.domain, "a path of names, such as fd:/dc1/rack0")
-
-    @property
-    def clause(self) -> str:
-        """The part of a placement constraint that has the meaning of the policy."""
-        return _CLAUSES[self.name].format(_path(self.domain or ""))
-
-
-def _path(domain: str) -> str:
-    """Return the names of a fault domain, with / between them."""
-    return domain.removeprefix("fd:").strip("/")
-
-
-def constraint_of_policies(policies: Iterable[ServicePlacementPolicy], constraint: str = "") -> str:
-    """Return the placement constraint of a service with these policies, and with a constraint besides.
-
-    Raise `InvalidValueError` if an argument is not what it should be. Whether the constraint parses is checked with the
-    service.
-    """
-    checked = check_items("placement constraint", "policies", policies, ServicePlacementPolicy)
-    check_text("placement constraint", "constraint", constraint)
-    own = [f"({constraint})"] if constraint.strip() and checked else [constraint]
-    return " && ".join(filter(None, [*(policy.clause for policy in checked), *own]))
