@@ -220,7 +220,7 @@ def test_a_plan_keeps_to_the_capacities_with_what_it_leaves_behind(shape: Search
     rows = rows_of(engine, instance)
     engine.apply(engine.balance(budget=2000))
     configuration = configuration_of(engine_of(instance, instance.start, seed))
-    steps, weight = excess_load(instance).new_data(configuration), sum(engine.config.extension_terms.values())
+    steps, weight = excess_load(instance).new_data(configuration), sum(engine.config.extension_terms.values(), 0.0)
     proposals = anneal_for(configuration.problem, configuration.solution, ALL_RULES, steps, weight, 3 * TICK, seed)
     assert proposals == 2 * STRETCH
     configuration.check()
