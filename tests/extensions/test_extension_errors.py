@@ -375,7 +375,7 @@ def test_earlier_searches_of_the_call_are_forgotten(verb, apart):
     engine.node_loads()
     before = fingerprint(engine)
     failed = set()
-    for k in range(1000):
+    for k in [*range(20), *range(20, 1000, 3)]:
         FUSE.set(k)
         _, raised = attempt(CALLS[verb], engine)
         FUSE.left = None
