@@ -39,7 +39,7 @@ PLANTED = {
     planted.ClassOfTenants: {INCREMENT},
     planted.TrialNotTakenBack: {Invariant.ASKING},
 }
-SHRUNK_QUICKLY = (planted.LaterMetrics, planted.NodeNumbers, planted.TrialNotTakenBack)
+SHRUNK_QUICKLY = (planted.TrialNotTakenBack,)
 
 TestCrowding = short_machine_of(planted.Crowding(), **UNITS)
 TestPeaks = short_machine_of(planted.Peaks())
