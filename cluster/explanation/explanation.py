@@ -94,9 +94,8 @@ class RunReplay:
 
     def _check_traces(self, source: Source) -> None:
         """Raise `PlbError` if the traces that were read differ from the recorded ones."""
-        split = self.run.results.summary.get("split")
         for name, input_name in (("traces_digest", "traces"), ("history_digest", "traces of the history")):
-            recorded = split.get(name) if isinstance(split, Mapping) else None
+            recorded = self.run.results.split.get(name)
             if recorded is not None and source.split.get(name) != recorded:
                 raise self._difference_error(input_name)
 

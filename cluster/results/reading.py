@@ -3,222 +3,194 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn, TypeVar, get_args, get_origin
 
 import attrs
 import polars as pl
+from cattrs import BaseValidationError, Converter, transform_error
+from cattrs.cols import list_structure_factory, mapping_structure_factory
+from cattrs.gen import make_dict_structure_fn
 
 from cluster.errors import ResultsError
 from cluster.results.writing import RUNS, SUMMARY, TIMINGS
 from cluster.scenario.scenario import MOST_REPEATS
-from cluster.scenario.sections import check_directory_name
-from cluster.simulation.recorder import KINDS_OF_VIOLATIONS, RunSummary, SlowPlan
-from cluster.simulation.run_tables import TABLES, columns_of, extension_terms_of
-from plb import PlbError, UnknownNameError
+from cluster.scenario.sections import Range, directory_name
+from cluster.simulation.recorder import RunSummary, SlowPlan
+from cluster.simulation.run_tables import LARGEST, TABLES, Amount, Count, RunTotals, columns_of, extension_terms_of
+from plb import InvalidValueError, UnknownNameError
 from plb.validation import check_known
 
-LARGEST = 1e15
-"""Maximum absolute value of numbers, so that their sums are finite and exact."""
-COUNTS = (
-    *("tenants", "violations", "violation_rows", "shortages_covered", "shortages_unresolved", "failovers", "moves"),
-    *("swaps", "placement_failures", "refusals", "quorum_losses", "node_faults", "upgraded_domains"),
-    *("rolled_back_domains", "waiting_seconds", "plans", "proposals_drawn", "proposals_scored"),
-    *("scale_outs", "scale_ins", "shortages_unresolved_unavoidable", *KINDS_OF_VIOLATIONS),
-)
-AMOUNTS = ("simulated_seconds", "violated_node_minutes", "copied_gb", "downtime_seconds")
-LOADS_OF_APPLICATIONS = ("load", "largest_load", "largest_load_on_node")
-"""The totals of an application that have a number for each metric."""
-BY_CAUSE = ("failovers_by_cause", "moves_by_cause")
-SECONDS = ("placement", "repair", "balancing", "total")
-HEAD: Mapping[str, type] = {
-    "scenario.name": str,
-    "scenario.cluster.violation_threshold": float,
-    "scenario.run.policies": list,
-    "scenario_sha256": str,
-    "versions": dict,
-    "metrics": dict,
-    "complete": bool,
-    "runs": list,
-}
-"""Keys and types that a summary requires besides its runs; a dot separates keys of nested tables."""
-RANGES: Mapping[str, tuple[float, float]] = {"scenario.cluster.violation_threshold": (0.0, 1.0)}
-"""Bounds of numbers of `HEAD`: above the first, and at most the second."""
-WORDS = {
-    str: "a text",
-    float: "a number",
-    int: "a whole number",
-    list: "a list",
-    dict: "a table",
-    bool: "true or false",
-}
+Contents = TypeVar("Contents")
 
 
-def problems_of_summary(summary: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the problems of the contents of ``summary.json``, each with its dotted key."""
-    yield from _problems_of_head(summary)
-    policies, rows = _at(summary, "scenario.run.policies"), summary.get("runs")
-    policy_names = policies if isinstance(policies, list) else []
-    units = summary.get("metrics")
-    metrics = [*units] if isinstance(units, dict) else []
+@attrs.frozen
+class _Cluster:
+    """What is read of ``[cluster]`` of the scenario."""
+
+    violation_threshold: Annotated[float, Range(high=1.0, low_open=True)]
+
+
+@attrs.frozen
+class _RunSection:
+    """What is read of ``[run]`` of the scenario."""
+
+    policies: list[str]
+    repeats: Annotated[int, Range(1, MOST_REPEATS, whole=True)] | None = None
+
+
+@attrs.frozen
+class _Scenario:
+    """What is read of the scenario, which another version may have written."""
+
+    name: str
+    cluster: _Cluster
+    run: _RunSection
+    workload: Mapping[str, Any] = attrs.Factory(dict)
+    policies: Mapping[str, Mapping[str, Any]] = attrs.Factory(dict)
+    engine: Mapping[str, Any] = attrs.Factory(dict)
+
+
+@attrs.frozen(kw_only=True)
+class _Run(RunTotals):
+    """A run in a summary."""
+
+    policy: str
+    repeat: Count
+    complete: bool
+
+
+@attrs.frozen
+class _Summary:
+    """The contents of ``summary.json``."""
+
+    scenario: _Scenario
+    scenario_sha256: str
+    seed: int
+    versions: Mapping[str, str]
+    metrics: Mapping[str, str]
+    complete: bool
+    runs: list[_Run]
+    split: Mapping[str, Any] = attrs.Factory(dict)
+
+
+@attrs.frozen
+class _Timing:
+    """A run in the timings."""
+
+    policy: str
+    repeat: Count
+    seconds: Mapping[str, Amount]
+    slowest: list[SlowPlan]
+
+
+@attrs.frozen
+class _Timings:
+    """The contents of ``timings.json``."""
+
+    runs: list[_Timing]
+
+
+def _converter() -> Converter:
+    """Return a converter of plain values that refuses values of another type, and numbers out of their range."""
+    converter = Converter()
+
+    def strict(words: str, kind: type, structure: Callable[[Any, Any], Any] = lambda value, _: value) -> Any:
+        def checked(value: Any, target: Any) -> Any:
+            if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+                raise InvalidValueError("", "", value, words)
+            return structure(value, target)
+
+        return checked
+
+    def in_range(value: Any, kind: Any) -> Any:
+        if value is None:  # a range allows it
+            raise InvalidValueError("", "", value, "a number")
+        get_args(kind)[1].check("", "", value)
+        return value
+
+    def group(words: str, kind: type, structure_of: Callable[[Any, Converter], Any]) -> Any:
+        return lambda target, converter: strict(words, kind, structure_of(target, converter))
+
+    def of_origin(origin: Any) -> Callable[[Any], bool]:
+        return lambda kind: get_origin(kind) == origin
+
+    converter.register_structure_hook_func(of_origin(Annotated), in_range)
+    converter.register_structure_hook_factory(attrs.has, group("a table", dict, make_dict_structure_fn))
+    converter.register_structure_hook_factory(of_origin(Mapping), group("a table", dict, mapping_structure_factory))
+    converter.register_structure_hook_factory(of_origin(list), group("a list", list, list_structure_factory))
+    for kind, words in {str: "a text", int: "a whole number", bool: "true or false"}.items():
+        converter.register_structure_hook(kind, strict(words, kind))
+    return converter
+
+
+def _checked(
+    path: Path, kind: type[Contents], contradictions: Callable[[Contents], Iterable[str]]
+) -> tuple[dict[str, Any], Contents]:
+    """Return the values of a JSON file, and them as an object of `kind`.
+
+    Raise `ResultsError` with all fields that do not fit, or else with all `contradictions` of the object.
+    """
+    values = _read_json(path)
+    try:
+        contents = _converter().structure(values, kind)
+        problems = list(contradictions(contents))
+    except BaseValidationError as error:
+        lines = [line.rpartition(" @ ") for line in transform_error(error, "", _in_words)]
+        problems = [f"{place.removeprefix('.')}: {words}" for words, _, place in lines]
+    if problems:
+        raise ResultsError(path, problems)
+    return values, contents
+
+
+def _in_words(error: BaseException, _: type | None) -> str:
+    """Return in words why a value does not fit its type."""
+    if isinstance(error, InvalidValueError):
+        return f"found {error.value!r:.60}; expected {error.allowed}"
+    return "is missing" if isinstance(error, KeyError) else str(error)
+
+
+def _contradictions(summary: _Summary) -> Iterator[str]:
+    """Yield the contradictions in a summary, each with its dotted key."""
+    policies = summary.scenario.run.policies
     pairs: set[tuple[str, int]] = set()
-    for index, row in enumerate(rows if isinstance(rows, list) else []):
+    for policy in policies:
+        if directory_name(policy) != policy:
+            yield f"scenario.run.policies: found {policy!r:.60}; expected a valid name of a directory, without / or \\"
+    for index, run in enumerate(summary.runs):
         dotted_key = f"runs[{index}]"
-        yield from _problems_of_run(dotted_key, row, policy_names, metrics)
-        pair = (row.get("policy"), row.get("repeat")) if isinstance(row, dict) else None
-        if pair is not None and isinstance(pair[0], str) and isinstance(pair[1], int):
-            if pair in pairs:
-                yield f"{dotted_key}: policy {pair[0]!r} and repeat {pair[1]} occur twice"
-            pairs.add((pair[0], pair[1]))
+        if run.policy not in policies:
+            yield str(UnknownNameError("policy", run.policy, policies, dotted_key))
+        if run.violations != run.violations_avoidable + run.violations_unavoidable:
+            allowed = "violations_avoidable + violations_unavoidable"
+            yield f"{dotted_key}.violations: found {run.violations}; expected {allowed}"
+        if (run.policy, run.repeat) in pairs:
+            yield f"{dotted_key}: policy {run.policy!r} and repeat {run.repeat} occur twice"
+        pairs.add((run.policy, run.repeat))
+        for name, use in run.applications.items():
+            for field in ("load", "largest_load", "largest_load_on_node"):
+                if missing := summary.metrics.keys() - getattr(use, field).keys():
+                    yield f"{dotted_key}.applications[{name!r}].{field}: {', '.join(sorted(missing))} is missing"
 
 
-def _problems_of_head(summary: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the problems of a summary without its runs, each with its dotted key."""
-    for dotted_key, kind in HEAD.items():
-        value = _at(summary, dotted_key)
-        if not _is(value, kind):
-            yield f"{dotted_key}: {_found(value, dotted_key.split('.')[-1], summary)}; expected {WORDS[kind]}"
-        elif dotted_key in RANGES and not RANGES[dotted_key][0] < value <= RANGES[dotted_key][1]:
-            low, high = RANGES[dotted_key]
-            yield f"{dotted_key}: found {value!r}; expected a number above {low:g}, up to {high:g}"
-    repeats = _at(summary, "scenario.run.repeats")
-    if repeats is not None and not (_is(repeats, int) and 1 <= repeats <= MOST_REPEATS):
-        yield f"scenario.run.repeats: found {repeats!r:.60}; expected a whole number from 1 to {MOST_REPEATS}"
-    if not isinstance(summary.get("seed"), int):  # of any size
-        yield f"seed: {_found(summary.get('seed'), 'seed', summary)}; expected a whole number"
-    for name in ("versions", "metrics"):
-        pairs = summary.get(name)
-        if isinstance(pairs, dict) and not all(isinstance(value, str) for value in pairs.values()):
-            yield f"{name}: found a value that is not text"
-    policies = _at(summary, "scenario.run.policies")
-    for policy in policies if isinstance(policies, list) else []:
-        try:
-            if not isinstance(policy, str):
-                yield f"scenario.run.policies: found {policy!r:.60}; expected texts"
-            else:
-                check_directory_name("scenario.run.policies", policy)
-        except PlbError as error:
-            yield str(error)
-
-
-def _problems_of_run(dotted_key: str, row: object, policies: list[Any], metrics: list[str]) -> Iterator[str]:
-    """Yield the problems of a run, a row of a summary; `policies`, `metrics`: names in the scenario."""
-    if not isinstance(row, dict):
-        yield f"{dotted_key}: found {row!r:.60}; expected a table"
-        return
-    if row.get("policy") not in policies:
-        yield str(UnknownNameError("policy", f"{row.get('policy')}", map(str, policies), dotted_key))
-    for name in ("repeat", *COUNTS):
-        if not (_is(row.get(name), int) and row[name] >= 0):
-            yield f"{dotted_key}.{name}: {_found(row.get(name), name, row)}; expected a whole number >= 0"
-    violations_by_kind = [row.get(name) for name in KINDS_OF_VIOLATIONS]
-    total = sum(kind for kind in violations_by_kind if isinstance(kind, int))
-    if all(_is(number, int) for number in (row.get("violations"), *violations_by_kind)) and row["violations"] != total:
-        yield f"{dotted_key}.violations: found {row['violations']}; expected {' + '.join(KINDS_OF_VIOLATIONS)}"
-    for name in AMOUNTS:
-        if not (_is(row.get(name), float) and row[name] >= 0):
-            yield f"{dotted_key}.{name}: {_found(row.get(name), name, row)}; expected a number >= 0"
-    availability = row.get("availability")
-    if availability is not None and not (_is(availability, float) and 0.0 <= round(availability, 9) <= 1.0):
-        yield f"{dotted_key}.availability: found {availability!r:.60}; expected a number from 0 to 1, or null"
-    if not isinstance(row.get("complete"), bool):
-        yield f"{dotted_key}.complete: {_found(row.get('complete'), 'complete', row)}; expected true or false"
-    for name in BY_CAUSE:
-        counts = row.get(name)
-        if not isinstance(counts, dict) or not all(_is(count, int) and count >= 0 for count in counts.values()):
-            yield f"{dotted_key}.{name}: {_found(counts, name, row)}; expected whole numbers >= 0 by cause"
-    terms = row.get("extension_terms", {})
-    if not isinstance(terms, dict) or not all(_is(mean, float) for mean in terms.values()):
-        yield f"{dotted_key}.extension_terms: found {terms!r:.60}; expected numbers by term"
-    if "applications" in row:
-        yield from _problems_of_applications(f"{dotted_key}.applications", row["applications"], metrics)
-
-
-def _problems_of_applications(dotted_key: str, applications: object, metrics: list[str]) -> Iterator[str]:
-    """Yield the problems of the totals of applications: numbers of nodes, and loads by metric."""
-    if not isinstance(applications, dict):
-        yield f"{dotted_key}: found {applications!r:.60}; expected a table"
-        return
-    for name, fields in applications.items():
-        if not isinstance(fields, dict):
-            yield f"{dotted_key}.{name}: found {fields!r:.60}; expected a table"
-            continue
-        for field, kind in (("nodes", float), ("most_nodes", int)):
-            if not (_is(fields.get(field), kind) and fields[field] >= 0):
-                found_number = _found(fields.get(field), field, fields)
-                yield f"{dotted_key}.{name}.{field}: {found_number}; expected {WORDS[kind]} >= 0"
-        for field in LOADS_OF_APPLICATIONS:
-            loads = fields.get(field)
-            if not isinstance(loads, dict) or not all(_is_amount(loads.get(metric)) for metric in metrics):
-                found_loads = _found(loads, field, fields)
-                yield f"{dotted_key}.{name}.{field}: {found_loads}; expected a number >= 0 for each metric"
-
-
-def problems_of_timings(timings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the problems of the contents of ``timings.json``, each with its dotted key; `rows`: runs of the summary."""
-    timed_runs = timings.get("runs")
-    if not isinstance(timed_runs, list):
-        yield f"runs: {_found(timed_runs, 'runs', timings)}; expected a list"
-        return
-    plan_counts = {(row["policy"], row["repeat"]): row["plans"] for row in rows}
-    missing = dict(plan_counts)
-    for index, timing in enumerate(timed_runs):
-        dotted_key = f"runs[{index}]"
-        pair = (timing.get("policy"), timing.get("repeat")) if isinstance(timing, dict) else None
-        if pair is None or not isinstance(pair[0], str) or not isinstance(pair[1], int) or pair not in plan_counts:
-            yield f"{dotted_key}: belongs to no run of the summary"
-            continue
-        missing.pop((pair[0], pair[1]), None)
-        seconds = timing.get("seconds")
-        if not isinstance(seconds, dict) or not all(_is_amount(seconds.get(name)) for name in SECONDS):
-            yield f"{dotted_key}.seconds: expected numbers >= 0 for {', '.join(SECONDS)}"
-        slowest = timing.get("slowest")
-        if not isinstance(slowest, list) or not all(
-            _is_slow_plan(plan, plan_counts[pair[0], pair[1]]) for plan in slowest
-        ):
-            yield f"{dotted_key}.slowest: expected a list of plans with their seconds"
+def _contradictions_of_timings(timings: _Timings, runs: Sequence[_Run]) -> Iterator[str]:
+    """Yield the contradictions between timings and the runs of the summary, each with its dotted key."""
+    plans = {(run.policy, run.repeat): run.plans for run in runs}
+    missing = dict.fromkeys(plans)
+    for index, timing in enumerate(timings.runs):
+        pair = timing.policy, timing.repeat
+        missing.pop(pair, None)
+        if pair not in plans:
+            yield f"runs[{index}]: belongs to no run of the summary"
+        elif "total" not in timing.seconds:
+            yield f"runs[{index}].seconds.total: is missing"
+        elif any(slow.plan >= plans[pair] for slow in timing.slowest):
+            yield f"runs[{index}].slowest: expected plans of the run"
     for policy, repeat in missing:
         yield f"runs: policy {policy!r}, repeat {repeat} is missing"
-
-
-def _is_slow_plan(value: object, plans: int) -> bool:
-    """Return whether a value is a `SlowPlan` as plain values, in a run of `plans` plans."""
-    if not isinstance(value, dict):
-        return False
-    plan = value.get("plan")
-    return isinstance(plan, int) and _is(plan, int) and 0 <= plan < plans and _is_amount(value.get("seconds"))
-
-
-def _is_amount(value: Any) -> bool:
-    """Return whether a value is a number of at least 0."""
-    return _is(value, float) and value >= 0
-
-
-def _at(values: Any, dotted_key: str) -> Any:
-    """Return the value at a dotted key of nested tables, or None."""
-    for key in dotted_key.split("."):
-        if not isinstance(values, dict):
-            return None
-        values = values.get(key)
-    return values
-
-
-def _is(value: object, kind: type) -> bool:
-    """Return whether a value is of a type; numbers must be finite and not huge, and booleans are not numbers."""
-    if kind in (int, float):
-        numbers = (int,) if kind is int else (int, float)
-        return isinstance(value, numbers) and not isinstance(value, bool) and abs(value) <= LARGEST
-    return isinstance(value, kind)
-
-
-def _found(value: object, name: str, table: Mapping[str, Any]) -> str:
-    """Return in words what was found for the key `name` of a table: its value, or else a key of a similar name."""
-    if value is not None:
-        return f"found {value!r:.60}"
-    near = get_close_matches(name, [key for key in map(str, table) if key != name], n=1)
-    return f"is missing; found {near[0]!r}" if near else "is missing"
 
 
 def problems_of_columns(frame: pl.DataFrame, table: str) -> Iterator[str]:
@@ -260,6 +232,12 @@ class Results:
     def policies(self) -> tuple[str, ...]:
         """The scenario's policies in their order; some may have no run."""
         return tuple(self.summary["scenario"]["run"]["policies"])
+
+    @property
+    def split(self) -> Mapping[str, Any]:
+        """How the tenants were split; empty if that is not recorded."""
+        split: Mapping[str, Any] = self.summary.get("split", {})
+        return split
 
     @property
     def violation_threshold(self) -> float:
@@ -353,24 +331,19 @@ def read_results(folder: str | Path) -> Results:
     folder = Path(folder)
     if not (folder / SUMMARY).is_file():
         _fail(folder, f"is not a results directory of plb simulate: there is no {SUMMARY}")
-    summary, timings = _read_json(folder / SUMMARY), _read_json(folder / TIMINGS)
-    problems = list(problems_of_summary(summary))
-    if problems:
-        raise ResultsError(folder / SUMMARY, problems)
-    problems = list(problems_of_timings(timings, summary["runs"]))
-    if problems:
-        raise ResultsError(folder / TIMINGS, problems)
-    timing_of = {(timing["policy"], timing["repeat"]): timing for timing in timings["runs"]}
-    policy_order = {policy: number for number, policy in enumerate(summary["scenario"]["run"]["policies"])}
-    rows = sorted(summary["runs"], key=lambda row: (row["repeat"], policy_order[row["policy"]]))
-    return Results(folder, summary, timings, tuple(_run(row, timing_of[row["policy"], row["repeat"]]) for row in rows))
+    summary, checked = _checked(folder / SUMMARY, _Summary, _contradictions)
+    contradictions = partial(_contradictions_of_timings, runs=checked.runs)
+    timings, checked_timings = _checked(folder / TIMINGS, _Timings, contradictions)
+    timing_of = {(timing.policy, timing.repeat): timing for timing in checked_timings.runs}
+    policy_order = {policy: number for number, policy in enumerate(checked.scenario.run.policies)}
+    runs = sorted(checked.runs, key=lambda run: (run.repeat, policy_order[run.policy]))
+    return Results(folder, summary, timings, tuple(_run(run, timing_of[run.policy, run.repeat]) for run in runs))
 
 
-def _run(row: Mapping[str, Any], timing: Mapping[str, Any]) -> RunSummary:
-    """Return a run from its row of ``summary.json`` and its row of ``timings.json``."""
-    totals = {name: value for name, value in row.items() if name not in ("policy", "repeat", "complete")}
-    slowest = tuple(SlowPlan(plan["plan"], float(plan["seconds"])) for plan in timing["slowest"])
-    return RunSummary(row["policy"], row["repeat"], totals, timing["seconds"], slowest, row["complete"])
+def _run(run: _Run, timing: _Timing) -> RunSummary:
+    """Return a run from its entries in both files."""
+    totals = {name: value for name, value in run.as_json().items() if name not in ("policy", "repeat", "complete")}
+    return RunSummary(run.policy, run.repeat, totals, timing.seconds, tuple(timing.slowest), run.complete)
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -37,10 +37,7 @@ def scenario_differences(results: Sequence[Results]) -> dict[str, list[Any]]:
     Policies that only some of the scenarios have are left out.
     """
     scenarios = [result.summary["scenario"] for result in results]
-    policy_tables = [scenario.get("policies") for scenario in scenarios]
-    shared_policies = set.intersection(
-        *(set(policies) if isinstance(policies, dict) else set() for policies in policy_tables)
-    )
+    shared_policies = set.intersection(*(set(scenario.get("policies", ())) for scenario in scenarios))
     return differences([{**scenario, "policies": _only(scenario, shared_policies)} for scenario in scenarios])
 
 
@@ -74,31 +71,23 @@ def other_tenants_code(results: Sequence[Results]) -> list[Results]:
     Results that do not record the code are left out. A change of the code may be without effect, so this is no proof of
     other tenants.
     """
-    codes = [_split(result).get(TENANTS_CODE) for result in results]
+    codes = [result.split.get(TENANTS_CODE) for result in results]
     return [
         result for result, code in zip(results, codes, strict=True) if None not in (code, codes[0]) and code != codes[0]
     ]
 
 
-def _split(results: Results) -> Mapping[str, Any]:
-    """Return how the results' tenants were split; empty if that is not recorded."""
-    split = results.summary.get("split")
-    return split if isinstance(split, dict) else {}
-
-
 def _origin(results: Results) -> dict[str, Any]:
     """Return the values that the tenants of results depend on, except the total promised demand."""
     scenario = results.summary["scenario"]
-    workload, run = (scenario.get(name) for name in ("workload", "run"))
-    workload_fields = dict(workload) if isinstance(workload, dict) else {}
-    split = _split(results)
+    split = results.split
     has_digest = split.get("traces") is not None and "traces_digest" in split
     omitted = (*NOT_OF_TENANTS, "path", "history_path") if has_digest else NOT_OF_TENANTS
-    if isinstance(split, dict) and "history_digest" in split:
+    if "history_digest" in split:
         split = {name: value for name, value in split.items() if name not in OF_OTHER_HISTORY}
     return {
-        "workload": {name: value for name, value in workload_fields.items() if name not in omitted},
-        "run": {name: run.get(name) for name in ("days", "fill_hours")} if isinstance(run, dict) else {},
+        "workload": {name: value for name, value in scenario.get("workload", {}).items() if name not in omitted},
+        "run": {name: scenario["run"].get(name) for name in ("days", "fill_hours")},
         "seed": results.summary["seed"],
         "split": {name: value for name, value in split.items() if name != TENANTS_CODE},
     }
@@ -125,8 +114,7 @@ def _promised(scenario: Mapping[str, Any]) -> tuple[float | None, float | None]:
 
 def _only(scenario: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
     """Return the sections of the named policies in a scenario, given as plain values."""
-    sections = scenario.get("policies")
-    return {name: value for name, value in sections.items() if name in names} if isinstance(sections, dict) else {}
+    return {name: value for name, value in scenario.get("policies", {}).items() if name in names}
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -229,10 +217,8 @@ def _scenario_of(summary: Mapping[str, Any], folder: Path, present: Scenario | N
         if isinstance(tables.get("imports"), Mapping):
             tables["imports"] = _paths_of(tables["imports"], paths_of_files)
         tables["engine"] = _with_files(tables.get("engine", {}), paths_of_files)
-        if isinstance(tables.get("policies"), Mapping):
-            tables["policies"] = {
-                name: _with_files(fields, paths_of_files) for name, fields in tables["policies"].items()
-            }
+        policies = tables.get("policies", {})
+        tables["policies"] = {name: _with_files(fields, paths_of_files) for name, fields in policies.items()}
     except KeyError as missing:
         name, _ = missing.args[0]
         raise PlbError(f"{folder}: the run requires the file {name!r}; give its scenario with --scenario") from None
@@ -280,12 +266,12 @@ def _paths_of(digests: Mapping[str, Any], files: Mapping[tuple[str, str], str]) 
     return [files[name, str(digest)] for name, digest in digests.items()]
 
 
-def _with_files(fields: Any, files: Mapping[tuple[str, str], str]) -> Any:
+def _with_files(fields: Mapping[str, Any], files: Mapping[tuple[str, str], str]) -> Mapping[str, Any]:
     """Return settings of an engine with paths of files in place of their digests in policy options.
 
     `files`: the path of each file, by name and digest.
     """
-    options = fields.get("policy_options") if isinstance(fields, Mapping) else None
+    options = fields.get("policy_options")
     if not isinstance(options, Mapping):
         return fields
     options_with_paths = {

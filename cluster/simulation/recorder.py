@@ -18,6 +18,10 @@ from cluster.simulation.run_tables import (
     PLACEMENT,
     UPGRADE,
     VIOLATION,
+    Amount,
+    ApplicationTotals,
+    Count,
+    RunTotals,
     frame_of,
     frame_of_rows,
 )
@@ -31,8 +35,6 @@ from plb.model.plan import Energy, Plan
 
 CAUSES = {"capacity": VIOLATION, "eviction": PLACEMENT, "new replica": PLACEMENT, "upgraded": UPGRADE}
 """Cause of a move by its rule; any other rule is its own cause."""
-
-KINDS_OF_VIOLATIONS = ("violations_avoidable", "violations_unavoidable")
 
 
 @attrs.define(eq=False)
@@ -95,9 +97,9 @@ SLOWEST_PLANS = 20
 class SlowPlan:
     """The duration of a plan."""
 
-    plan: int
+    plan: Count
     """Its row in the run's table of plans, from 0."""
-    seconds: float
+    seconds: Amount
     """Wall-clock seconds, without compilation."""
 
 
@@ -252,7 +254,7 @@ class Recorder:
         timings: dict[str, float],
         *,
         complete: bool,
-        applications: Mapping[str, Any] | None = None,
+        applications: Mapping[str, ApplicationTotals] | None = None,
     ) -> RunResult:
         """Return the tables and totals up to `now`; `applications`: totals of the use of each application, by name.
 
@@ -284,47 +286,46 @@ class Recorder:
             self._sequence.arrival, self._sequence.departure, self._sequence.owner, now
         )
         tables["tenants"] = self._tenants(policy, repeat, now, downtime)
-        totals = self._totals(now, downtime, tables["plans"])
-        if applications:
-            totals["applications"] = dict(applications)
-        if self._extension_terms:
-            totals["extension_terms"] = {
-                term: _mean_after_plans(tables["plans"], f"{EXTENSION_TERMS}{term}", now)
-                for term in self._extension_terms
-            }
+        totals = self._totals(now, downtime, tables["plans"], applications or {})
         slowest_first = np.argsort(-np.array(self._plan_seconds), kind="stable")[:SLOWEST_PLANS]
         slowest = tuple(SlowPlan(plan, self._plan_seconds[plan]) for plan in slowest_first.tolist())
-        return RunResult(policy, repeat, totals, timings, slowest, complete, tables)
+        return RunResult(policy, repeat, totals.as_json(), timings, slowest, complete, tables)
 
-    def _totals(self, now: float, downtime: Float, plans: pl.DataFrame) -> dict[str, Any]:
+    def _totals(
+        self, now: float, downtime: Float, plans: pl.DataFrame, applications: Mapping[str, ApplicationTotals]
+    ) -> RunTotals:
         """Return the figures of ``summary.json`` up to `now`; `downtime`: (T,) seconds; `plans`: the table of plans."""
         failovers = [record for record in self.moves if record.is_failover]
         causes = Counter(record.cause for record in failovers)
-        return {
-            "simulated_seconds": now,
-            "tenants": int((self._sequence.is_tenant & (self._sequence.arrival <= now)).sum()),
+        return RunTotals(
+            simulated_seconds=now,
+            tenants=int((self._sequence.is_tenant & (self._sequence.arrival <= now)).sum()),
             **self._totals_of_shortages(),
-            "failovers": len(failovers),
-            "failovers_by_cause": dict(sorted(causes.items())),
-            "moves": len(self.moves),
-            "moves_by_cause": dict(sorted(Counter(record.cause for record in self.moves).items())),
-            "swaps": sum(record.move.kind is MoveKind.SWAP for record in self.moves),
-            "copied_gb": float(sum(record.copied_gb for record in self.moves)),
-            "placement_failures": int(self.refused.sum()),
-            "refusals": len(self._refusals),
-            "downtime_seconds": float(downtime.sum()),
-            "availability": self._availability(now, downtime),
-            "quorum_losses": self.quorum_losses,
-            "node_faults": self.node_faults,
-            "upgraded_domains": sum(record.outcome == "healthy" and not record.rolls_back for record in self.upgrades),
-            "rolled_back_domains": sum(record.rolls_back for record in self.upgrades),
-            "scale_outs": sum(after > before for *_, before, after, _ in self._scalings),
-            "scale_ins": sum(after < before for *_, before, after, _ in self._scalings),
-            "waiting_seconds": int(self.waiting[self._sequence.is_tenant].sum()),
-            "plans": len(plans),
-            "proposals_drawn": int(plans["drawn"].sum()),
-            "proposals_scored": int(plans["scored"].sum()),
-        }
+            failovers=len(failovers),
+            failovers_by_cause=dict(sorted(causes.items())),
+            moves=len(self.moves),
+            moves_by_cause=dict(sorted(Counter(record.cause for record in self.moves).items())),
+            swaps=sum(record.move.kind is MoveKind.SWAP for record in self.moves),
+            copied_gb=float(sum(record.copied_gb for record in self.moves)),
+            placement_failures=int(self.refused.sum()),
+            refusals=len(self._refusals),
+            downtime_seconds=float(downtime.sum()),
+            availability=self._availability(now, downtime),
+            quorum_losses=self.quorum_losses,
+            node_faults=self.node_faults,
+            upgraded_domains=sum(record.outcome == "healthy" and not record.rolls_back for record in self.upgrades),
+            rolled_back_domains=sum(record.rolls_back for record in self.upgrades),
+            scale_outs=sum(after > before for *_, before, after, _ in self._scalings),
+            scale_ins=sum(after < before for *_, before, after, _ in self._scalings),
+            waiting_seconds=int(self.waiting[self._sequence.is_tenant].sum()),
+            plans=len(plans),
+            proposals_drawn=int(plans["drawn"].sum()),
+            proposals_scored=int(plans["scored"].sum()),
+            applications=applications,
+            extension_terms={
+                term: _mean_after_plans(plans, f"{EXTENSION_TERMS}{term}", now) for term in self._extension_terms
+            },
+        )
 
     def _totals_of_shortages(self) -> dict[str, Any]:
         """Return the figures of shortages; a step is a metering time and a node."""

@@ -1,12 +1,14 @@
-"""The tables of a run. Types, files and documentation use the descriptions of columns given here."""
+"""The tables and totals of a run. Types, files and documentation use the descriptions of columns given here."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import attrs
 import polars as pl
+
+from cluster.scenario.sections import Range
 
 
 @attrs.frozen
@@ -262,3 +264,65 @@ REPAIRING_NOTHING = ("energy", "surplus")
 def cause_text(cause: str) -> str:
     """Return a cause as plots and reports show it: names of rules get the prefix "rule"."""
     return cause if cause in {*CAUSES_OF_MOVES, QUORUM_LOSS, *REPAIRING_NOTHING} else f"rule {cause}"
+
+
+LARGEST = 1e15
+"""Maximum absolute value of numbers in results, so that their sums are finite and exact."""
+Count: TypeAlias = Annotated[int, Range(high=LARGEST, whole=True)]
+Amount: TypeAlias = Annotated[float, Range(high=LARGEST)]
+Number: TypeAlias = Annotated[float, Range(low=-LARGEST, high=LARGEST)]
+Share: TypeAlias = Annotated[float, Range(low=-1e-9, high=1.0 + 1e-9)]
+"""A number from 0 to 1, but for rounding."""
+
+
+@attrs.frozen
+class ApplicationTotals:
+    """The use of one application: means and maxima over the meterings; loads by metric."""
+
+    nodes: Amount
+    most_nodes: Count
+    load: Mapping[str, Amount]
+    largest_load: Mapping[str, Amount]
+    largest_load_on_node: Mapping[str, Amount]
+
+
+@attrs.frozen(kw_only=True)
+class RunTotals:
+    """The figures of a run in ``summary.json``; docs/formats.md has their meanings."""
+
+    simulated_seconds: Amount
+    tenants: Count
+    violations: Count
+    violations_avoidable: Count
+    violations_unavoidable: Count
+    violation_rows: Count
+    shortages_covered: Count
+    shortages_unresolved: Count
+    shortages_unresolved_unavoidable: Count
+    violated_node_minutes: Amount
+    failovers: Count
+    failovers_by_cause: Mapping[str, Count]
+    moves: Count
+    moves_by_cause: Mapping[str, Count]
+    swaps: Count
+    copied_gb: Amount
+    placement_failures: Count
+    refusals: Count
+    downtime_seconds: Amount
+    availability: Share | None
+    quorum_losses: Count
+    node_faults: Count
+    upgraded_domains: Count
+    rolled_back_domains: Count
+    scale_outs: Count
+    scale_ins: Count
+    waiting_seconds: Count
+    plans: Count
+    proposals_drawn: Count
+    proposals_scored: Count
+    applications: Mapping[str, ApplicationTotals] = attrs.Factory(dict)
+    extension_terms: Mapping[str, Number] = attrs.Factory(dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures by name, without applications and extension terms if there are none."""
+        return attrs.asdict(self, filter=lambda field, value: bool(value) or field.default is attrs.NOTHING)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import attrs
 import numpy as np
@@ -15,6 +15,7 @@ from cluster.scenario.cluster_sections import ClusterSection
 from cluster.scenario.scenario import Scenario
 from cluster.scenario.workload_sections import ApplicationsSection, Known
 from cluster.simulation.ledger import Ledger, Metering
+from cluster.simulation.run_tables import ApplicationTotals
 from cluster.simulation.tenancies import Tenancy
 from cluster.simulation.tenant_arrivals import TenantSequence
 from cluster.simulation.tenant_pools import Source
@@ -113,17 +114,17 @@ class ApplicationUse:
         np.maximum(self._largest, load.sum(axis=1), out=self._largest)
         np.maximum(self._largest_on_node, load.max(axis=1, initial=0.0), out=self._largest_on_node)
 
-    def totals(self) -> dict[str, dict[str, Any]]:
+    def totals(self) -> dict[str, ApplicationTotals]:
         """Return means and maxima over the meterings, by application."""
         meterings = max(1, self._meterings)
         return {
-            application.name: {
-                "nodes": float(self._nodes[index] / meterings),
-                "most_nodes": int(self._most_nodes[index]),
-                "load": self._by_metric(self._load[index] / meterings),
-                "largest_load": self._by_metric(self._largest[index]),
-                "largest_load_on_node": self._by_metric(self._largest_on_node[index]),
-            }
+            application.name: ApplicationTotals(
+                float(self._nodes[index] / meterings),
+                int(self._most_nodes[index]),
+                self._by_metric(self._load[index] / meterings),
+                self._by_metric(self._largest[index]),
+                self._by_metric(self._largest_on_node[index]),
+            )
             for index, application in enumerate(self._applications.applications)
         }
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,13 +16,14 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from cluster.results.comparison import compare_results, lines, table_of_differences
-from cluster.results.reading import AMOUNTS, BY_CAUSE, COUNTS, Results, read_results
+from cluster.results.reading import Results, read_results
 from cluster.results.recorded_run import scenario_differences, why_other_tenants
 from cluster.results.summary_tables import FIGURES
 from cluster.results.writing import stamp
 from cluster.runs.experiment import prepare
 from cluster.scenario.digests import code_of_tenants
 from cluster.scenario.scenario_file import scenario_from
+from cluster.simulation.run_tables import RunTotals
 from cluster.simulation.tenant_pools import read_source
 from plb import ConflictError
 from tests.cluster.small_runs import SMALL
@@ -51,14 +53,16 @@ def written(
     folder: Path, head: Mapping[str, Any], violations: Mapping[str, Sequence[int]], cut: Sequence[tuple[str, int]] = ()
 ) -> Results:
     """Write a results directory without tables, with these violations per policy and repeat, and read it."""
+    figures = [field.name for field in attrs.fields(RunTotals) if field.default is attrs.NOTHING]
     runs = [
         {
             "policy": policy,
             "repeat": repeat,
             "complete": (policy, repeat) not in cut,
-            **dict.fromkeys(COUNTS, 5),
-            **dict.fromkeys(AMOUNTS, 43200.0),
-            **{name: {} for name in BY_CAUSE},
+            **dict.fromkeys(figures, 5),
+            "simulated_seconds": 43200.0,
+            "failovers_by_cause": {},
+            "moves_by_cause": {},
             "availability": None,
             "violations": count,
             "violations_avoidable": count,
