@@ -75,7 +75,6 @@ BALANCING: Mapping[str, Any] = {"w_imbalance": 1e6, "max_percentage_to_move": 1.
 ENGINES: Mapping[str, Mapping[str, Any]] = {
     "timeline": {"evaluation": "timeline", "max_moves": 1},
     "historical-simulation": {"estimator": "historical-simulation", "violation_cost": 1000.0},
-    "gaussian": {"estimator": "gaussian"},
     "peak predictors": {"estimator": "max(n-sigma:warmup=2;rc-like:warmup=2)"},
     "placement policies": {"policy": "prv_worst_fit"},
     "larger neighbourhoods": {
@@ -90,7 +89,6 @@ ENGINES: Mapping[str, Mapping[str, Any]] = {
         "restricted_defragmentation_heuristic_enabled": True,
     },
     "Service Fabric": {**SERVICE_FABRIC_FORM, **BALANCING},
-    "short searches": {**BALANCING, "threads": 1, "simulated_annealing_iterations_per_round": 20},
 }
 """Settings by the name of the task that uses them."""
 
