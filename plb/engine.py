@@ -198,7 +198,7 @@ class PlacementAndLoadBalancing(DescribedCluster):
         """
         check_kind("configure", "config", config, PlbConfig)
         before = self._planner.extensions
-        extensions = EngineExtensions.resolve(config, before.given, before)
+        extensions = EngineExtensions.resolve(config, before.host_extensions, before)
         if config.metric_names != self.config.metric_names:
             raise ConflictError(f"configure: metrics {config.metric_names} differ from {self.config.metric_names}")
         for metric, present in zip(config.metrics, self.config.metrics, strict=True):

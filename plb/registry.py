@@ -310,7 +310,7 @@ NOTHING_GIVEN = GivenExtensions({TERM: {}, CONSTRAINT: {}, NEIGHBOURHOOD: {}}, N
 class EngineExtensions:
     """What an engine uses: for each name the object of the host, else the one that was registered at that time."""
 
-    given: GivenExtensions
+    host_extensions: GivenExtensions
     """The objects of the host."""
     config: PlbConfig
     """The settings of the engine. They also name all objects of the host."""
@@ -329,32 +329,32 @@ class EngineExtensions:
 
     @classmethod
     def resolve(
-        cls, config: PlbConfig, given: GivenExtensions = NOTHING_GIVEN, before: EngineExtensions | None = None
+        cls, config: PlbConfig, host_extensions: GivenExtensions = NOTHING_GIVEN, before: EngineExtensions | None = None
     ) -> EngineExtensions:
         """Return the extensions of an engine with these settings and objects of the host.
 
         `before` are the extensions with the earlier settings: copies of the same objects are kept, and the policy with
         its attributes.
         """
-        config = _settings_naming_all(config, given)
-        sources = _sources(config, given)
+        config = _settings_naming_all(config, host_extensions)
+        sources = _sources(config, host_extensions)
 
         def chosen(kind: str) -> tuple[Any, ...]:
             """Return the copies of the objects of a kind, in the order of the settings."""
-            own, names = given.by_kind[kind], _names_of(config)[kind]
+            own, names = host_extensions.by_kind[kind], _names_of(config)[kind]
             objects = [own[name] if name in own else registered(kind, name) for name in names]
             return tuple(_copy_of(before, sources, kind, source) for source in objects)
 
         with errors_of(POLICY, config.policy, "__deepcopy__"):
-            if given.policy is None:
+            if host_extensions.policy is None:
                 new_policy = extension_policy(config.policy, config.policy_options)
             else:
-                new_policy = with_options(config.policy, given.policy, config.policy_options)
+                new_policy = with_options(config.policy, host_extensions.policy, config.policy_options)
             policy = deepcopy(new_policy)
         if before is not None and _same_policy(before, config, sources):
             policy = before.policy
         return cls(
-            given,
+            host_extensions,
             config,
             chosen(TERM),
             chosen(CONSTRAINT),
@@ -396,11 +396,11 @@ class EngineExtensions:
         return kept
 
 
-def _settings_naming_all(config: PlbConfig, given: GivenExtensions) -> PlbConfig:
+def _settings_naming_all(config: PlbConfig, host_extensions: GivenExtensions) -> PlbConfig:
     """Return settings that also name all objects of the host; new terms have `DEFAULT_WEIGHT`."""
     names = _names_of(config)
-    unnamed = {kind: [name for name in own if name not in names[kind]] for kind, own in given.by_kind.items()}
-    name = config.policy if given.policy is None else given.policy.name
+    unnamed = {kind: [name for name in own if name not in names[kind]] for kind, own in host_extensions.by_kind.items()}
+    name = config.policy if host_extensions.policy is None else host_extensions.policy.name
     if config.policy not in (ANNEALING, name):
         raise ConflictError(f"engine: its policy {name} is given, but the settings name {config.policy}")
     if not any(unnamed.values()) and name == config.policy:
@@ -414,15 +414,15 @@ def _settings_naming_all(config: PlbConfig, given: GivenExtensions) -> PlbConfig
     )
 
 
-def _sources(config: PlbConfig, given: GivenExtensions) -> Sources:
+def _sources(config: PlbConfig, host_extensions: GivenExtensions) -> Sources:
     """Return the source of each extension that settings name; they name all objects of the host."""
     sources = {
-        (kind, name): None if name in given.by_kind[kind] else registration(kind, name)
+        (kind, name): None if name in host_extensions.by_kind[kind] else registration(kind, name)
         for kind, names in _names_of(config).items()
         for name in names
     }
     policy = (POLICY, config.policy)
-    return {**sources, policy: registration(*policy) if given.policy is None else None}
+    return {**sources, policy: registration(*policy) if host_extensions.policy is None else None}
 
 
 def _is_same_object(first: Registration | None, second: Registration | None) -> bool:

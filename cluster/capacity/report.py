@@ -181,30 +181,30 @@ def figures(question: Question, answers: Mapping[str, Answer], repeats: int, day
     }
 
 
-def differences(found: Mapping[str, Sequence[float | None]]) -> dict[str, dict[str, float]]:
+def differences(values_by_policy: Mapping[str, Sequence[float | None]]) -> dict[str, dict[str, float]]:
     """Return how far each policy's values lie from the values of the first policy: mean, interval, number of repeats.
 
-    `found`: the value that suffices in each repeat, by policy. Repeats count in which both policies have one.
+    `values_by_policy`: the value that suffices in each repeat. Repeats count in which both policies have one.
     """
     of_policies = {}
-    policies = list(found)
+    policies = list(values_by_policy)
     for policy in policies[1:]:
-        pairs = zip(found[policy], found[policies[0]], strict=True)
+        pairs = zip(values_by_policy[policy], values_by_policy[policies[0]], strict=True)
         apart = [value - of_first for value, of_first in pairs if value is not None and of_first is not None]
         if apart:
             of_policies[policy] = {**Interval.of(apart).as_json(), "repeats": float(len(apart))}
     return of_policies
 
 
-def sentences_of_differences(question: Question, found: Mapping[str, Sequence[float | None]]) -> list[str]:
+def sentences_of_differences(question: Question, values_by_policy: Mapping[str, Sequence[float | None]]) -> list[str]:
     """Return `differences` in words, with the repeats that have no answer or one at the end of the range."""
     lines = []
-    of_policies = differences(found)
-    for policy in list(found)[1:]:
-        first = next(iter(found))
+    of_policies = differences(values_by_policy)
+    for policy in list(values_by_policy)[1:]:
+        first = next(iter(values_by_policy))
         doubts = [
             f"{name} has {what} in {count} of {len(values)} repeats"
-            for name, values in ((first, found[first]), (policy, found[policy]))
+            for name, values in ((first, values_by_policy[first]), (policy, values_by_policy[policy]))
             for what, count in (
                 ("no answer", values.count(None)),
                 ("its answer at the end of the range", values.count(question.hardest)),

@@ -47,7 +47,7 @@ class Subject:
 
     file: str
     """The scenario file."""
-    given: Mapping[str, Any]
+    overrides: Mapping[str, Any]
     """Changes of the command line: keywords of `cluster.scenario.scenario_file.override`, as plain JSON values."""
     scenario: Scenario
     """The resulting scenario."""
@@ -71,7 +71,7 @@ class Subject:
     def _as_json(self) -> dict[str, Any]:
         return {
             "file": self.file,
-            "given": dict(self.given),
+            "overrides": dict(self.overrides),
             "scenario_sha256": self.scenario.digest(),
             "inputs": dict(self.inputs),
         }
@@ -130,7 +130,7 @@ def _question(text: str) -> Question:
 def _read(subject: str) -> tuple[Scenario, Source]:
     """Return the scenario of a subject, and the source of its tenants."""
     fields = json.loads(subject)
-    read = Subject.read(Path(fields["file"]), fields["given"])
+    read = Subject.read(Path(fields["file"]), fields["overrides"])
     if (read.scenario.digest(), dict(read.inputs)) != (fields["scenario_sha256"], fields["inputs"]):
         raise PlbError(f"{read.file}: the file or its inputs have changed since the search began; use --force")
     return read.scenario, read_source(read.scenario)
@@ -181,8 +181,8 @@ class CapacitySearch:
             return plain
         plain["question"]["each_repeat"] = True
         plain["complete"] &= bool(self.found_by_repeat)
-        found = {policy: list(values) for policy, values in self.found_by_repeat.items()}
-        return {**plain, "repeats": found, "differences": differences(found)}
+        answers = {policy: list(values) for policy, values in self.found_by_repeat.items()}
+        return {**plain, "repeats": answers, "differences": differences(answers)}
 
     @property
     def code(self) -> dict[str, Any]:

@@ -106,4 +106,4 @@ def escaped(text: str) -> str:
     """Return a text with its control characters as escapes."""
     from cluster.service.events import CONTROL
 
-    return CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+    return CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)

@@ -164,9 +164,9 @@ def convert_command(
         "time_unit": _seconds(time_unit, "time_unit"),
         "decimal": decimal,
     }
-    given = [name for name, value in columns.items() if value]
-    if format_name is not None and (given or preview):
-        raise ConflictError(f"--format says what columns mean; leave out {', '.join(given) or '--preview'}")
+    named_columns = [name for name, value in columns.items() if value]
+    if format_name is not None and (named_columns or preview):
+        raise ConflictError(f"--format says what columns mean; leave out {', '.join(named_columns) or '--preview'}")
     reader: PublicReader
     if format_name is not None:
         reader = _reader(format_name)

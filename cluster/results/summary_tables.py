@@ -73,8 +73,8 @@ class Comparison:
     @property
     def shown(self) -> tuple[str, ...]:
         """The figures of the closing table: `SHOWN`, and the extension terms of any policy."""
-        found = dict.fromkeys(name for figures in self.figures.values() for name in figures)
-        return (*SHOWN, *(name for name in found if name not in FIGURES))
+        names = dict.fromkeys(name for figures in self.figures.values() for name in figures)
+        return (*SHOWN, *(name for name in names if name not in FIGURES))
 
     def as_json(self) -> dict[str, Any]:
         """Return the means under the keys of ``plb simulate --json``."""

@@ -29,12 +29,12 @@ PROPOSALS_OF_AN_EVENT = 50
 class SearchThread:
     """Applies the entries of a cluster to a replica in their order, and searches the plans that they ask for.
 
-    `replica`: the replica; only this thread uses it; `found`: called on this thread with each plan that it has made,
+    `replica`: the replica; only this thread uses it; `report`: called on this thread with each plan that it has made,
     and with each state to write to the log.
     """
 
-    def __init__(self, replica: ClusterReplica, found: Callable[[PlanMade | Saved], None]) -> None:
-        self._replica, self._found = replica, found
+    def __init__(self, replica: ClusterReplica, report: Callable[[PlanMade | Saved], None]) -> None:
+        self._replica, self._report = replica, report
         replica.search = self._search
         self._entries: SimpleQueue[LogEntry | None] = SimpleQueue()
         self._current: str | None = None
@@ -47,7 +47,7 @@ class SearchThread:
         """Whether the thread is to end; what it has not done is done after a restart."""
         self._discarded: set[str] = set()
         """Plans that were discarded before they were made: they are not searched for."""
-        self._known: dict[str, Document] = {}
+        self._logged: dict[str, Document] = {}
         """Plans that the log has already, by id."""
         self._plan: Plan | None = None
         """The plan that was found last."""
@@ -56,14 +56,14 @@ class SearchThread:
     def start(self, entries: list[LogEntry]) -> None:
         """Start with entries that the log has already."""
         events = [entry.event for entry in entries]
-        self._known = {event.plan: event.document for event in events if isinstance(event, PlanMade)}
+        self._logged = {event.plan: event.document for event in events if isinstance(event, PlanMade)}
         discarded = {entry.event.plan for entry in entries if isinstance(entry.event, DiscardPlan)}
-        self._discarded = discarded - self._known.keys()
+        self._discarded = discarded - self._logged.keys()
         for entry in entries:
             self.push(entry)
         for record in self._replica.state.plans.values():
-            if record.document is not None and record.is_searching and record.id not in self._known:
-                self._found(PlanMade(plan=record.id, document=record.document))
+            if record.document is not None and record.is_searching and record.id not in self._logged:
+                self._report(PlanMade(plan=record.id, document=record.document))
         self._thread.start()
 
     def push(self, entry: LogEntry) -> None:
@@ -96,21 +96,21 @@ class SearchThread:
         while (entry := self._entries.get()) is not None and not self._stops:
             self._replica.refusal(entry)  # the replica that answers tells of it
             if self._replica.state.weight >= SAVED_EVERY and not self._stops:
-                self._found(self._replica.saved(entry.sequence))
+                self._report(self._replica.saved(entry.sequence))
 
     def _search(self, engine: Engine, record: PlanRecord) -> None:
         """Make the plan of a record, unless it was discarded, or a time limit ended it and the log has it."""
-        known = self._known.get(record.id)
-        if known is not None and not known.get("reproducible", True):
-            record.document = known
+        logged = self._logged.get(record.id)
+        if logged is not None and not logged.get("reproducible", True):
+            record.document = logged
         else:
             record.document = self._searched(engine, record)
         self._discarded.discard(record.id)
         if record.document is None:
             return
         self._replica.state.weight += work_to_repeat(record.document)
-        if known is None:
-            self._found(PlanMade(plan=record.id, document=record.document))
+        if logged is None:
+            self._report(PlanMade(plan=record.id, document=record.document))
 
     def _searched(self, engine: Engine, record: PlanRecord) -> Document | None:
         """Return the document of a plan, or of the error that ended its search; None if it was discarded before."""

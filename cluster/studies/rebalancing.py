@@ -79,14 +79,14 @@ def arms_of(metrics: Sequence[str]) -> tuple[Arm, ...]:
         for name, estimator in ESTIMATORS.items()
     )
     daily = {**BALANCING_OF_SERVICE_FABRIC, "min_load_balancing_interval": DAILY}
-    known = {"estimator": ESTIMATOR_OF_A_DAY, **daily_by_risk(metrics)}
+    with_known_day = {"estimator": ESTIMATOR_OF_A_DAY, **daily_by_risk(metrics)}
     return (
         Arm(ALONE, "original"),
         Arm(THRESHOLDS, "original", engine=BALANCING_OF_SERVICE_FABRIC),
         Arm(THRESHOLDS_DAILY, "original", engine=daily),
         Arm(THRESHOLDS_OF_MEANS, "original", workload={"balanced_hours": HOURS_OF_A_WEEK}, engine=daily),
         *estimating,
-        Arm(KNOWN, "original", workload={"known_hours": HOURS_OF_A_DAY}, engine=known),
+        Arm(KNOWN, "original", workload={"known_hours": HOURS_OF_A_DAY}, engine=with_known_day),
     )
 
 

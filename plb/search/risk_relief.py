@@ -144,9 +144,9 @@ def _best_offer(
 def _may_exchange(count: SoftCount, node: int) -> bool:
     """Return whether all that a node and another one expect is worth the cheapest exchange."""
     most = 0
-    for other in range(count.violations.shape[0]):
-        if other != node:
-            most = max(most, count.violations[other])
+    for partner_node in range(count.violations.shape[0]):
+        if partner_node != node:
+            most = max(most, count.violations[partner_node])
     return bool((count.violations[node] + most) * count.price > count.least_cost)
 
 

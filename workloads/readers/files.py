@@ -268,8 +268,8 @@ def header_of(path: Path, scratch: Path) -> TextHeader:
             (line, *_) = TextTable(columns={}, separator="\x1f", quote=None, above=above).first_line(path, plain) or [
                 ""
             ]
-    readings = {one: next(csv.reader([line], delimiter=one), []) for one in SEPARATORS if one != " "}
-    separator = max(readings, key=lambda one: len(readings[one]))
+    readings = {letter: next(csv.reader([line], delimiter=letter), []) for letter in SEPARATORS if letter != " "}
+    separator = max(readings, key=lambda letter: len(readings[letter]))
     if len(readings[separator]) <= 1:
         separator, readings = " ", {" ": line.split()}
     fields = [field.strip() for field in readings[separator]]

@@ -290,10 +290,10 @@ def _cells(
     for metric, columns_of in zip(wide, owners, strict=True):
         lacking = [owner for owner in owners[0] | columns_of if not (owner in owners[0] and owner in columns_of)]
         if lacking or not columns_of:
-            found = (
+            fault = (
                 f"no column {metric.column!r} for {listed(lacking)}" if lacking else f"columns {listed(list(names))}"
             )
-            Checker(Path(where)).refuse(found, f"a column {metric.column!r} for each tenant")
+            Checker(Path(where)).refuse(fault, f"a column {metric.column!r} for each tenant")
     return {owner: tuple(columns_of[owner] for columns_of in owners) for owner in owners[0]}
 
 

@@ -131,17 +131,17 @@ class TableContent:
 def _counted(tables: Sequence[ParsedTable], options: Options, scratch: Path) -> TableContent:
     """Read all rows of some tables, and add them up."""
     rows, owners, metrics, example = 0, [], [], []
-    known: pl.Series | None = None
+    example_owners: pl.Series | None = None
     for table, parser in tables:
         for chunk in table.chunks(parser.layout.needed, _rows_at_once(parser.layout, options), scratch):
             rows += len(chunk)
             parsed = parser.rows(table.path, chunk)
             owners.append(_owners(parsed, parser.layout))
             metrics += [_metric_counts(parsed, info.name) for info in parser.layout.infos]
-            if known is None or len(known) < EXAMPLE_TENANTS:
-                seen = owners[-1][OWNER] if known is None else pl.concat([known, owners[-1][OWNER]])
-                known = seen.unique(maintain_order=True).head(EXAMPLE_TENANTS)
-            example.append(parsed.select(OWNER, TIME).filter(pl.col(OWNER).is_in(known.implode())))
+            if example_owners is None or len(example_owners) < EXAMPLE_TENANTS:
+                seen = owners[-1][OWNER] if example_owners is None else pl.concat([example_owners, owners[-1][OWNER]])
+                example_owners = seen.unique(maintain_order=True).head(EXAMPLE_TENANTS)
+            example.append(parsed.select(OWNER, TIME).filter(pl.col(OWNER).is_in(example_owners.implode())))
     if not rows:
         Checker(tables[0][0].path).refuse("no rows", "a row for each sample")
     together = pl.concat(owners).group_by(OWNER, maintain_order=True)
@@ -289,9 +289,9 @@ def table_reader(
     with TemporaryDirectory() as name:
         scratch = Path(name)
         tables = open_tables(source, scratch) if tables is None else tables
-        layout, *others = [layout_of(table, columns) for table in tables]
+        layout, *further_layouts = [layout_of(table, columns) for table in tables]
         parser = _parser(tables[0], layout, scratch)
-        parsers = [parser, *(attrs.evolve(parser, layout=other) for other in others)]
+        parsers = [parser, *(attrs.evolve(parser, layout=further) for further in further_layouts)]
         parsed = list(zip(tables, parsers, strict=True))
         content = _counted(parsed, options or Options(), scratch)
         _check_names(parsed[0], content, scratch)

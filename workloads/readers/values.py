@@ -162,8 +162,8 @@ def time_form(
 
 def _refuse_times(check: Checker, chunk: pl.DataFrame, name: str, text: pl.Series, zone: str) -> TimeForm:
     """Return the form of most times, or raise `TraceError` if none is known."""
-    counts = {one: text.str.strptime(pl.Datetime("us"), one, strict=False).count() for one in FORMATS}
-    best = max(counts, key=lambda one: counts[one])
+    counts = {format_: text.str.strptime(pl.Datetime("us"), format_, strict=False).count() for format_ in FORMATS}
+    best = max(counts, key=counts.__getitem__)
     if counts[best] > text.count() / 2:
         return TimeForm(words=_format_words(best, zone), zone=zone, is_date=True, format=best)
     row = chunk.filter(text.is_not_null()).row(0, named=True)
@@ -194,8 +194,8 @@ def _number_time_form(numbers: pl.Series, zone: str, unit: float | None) -> Time
         if low * seconds >= EARLIEST_DATE and high * seconds <= LATEST_DATE:  # type: ignore[operator]
             return TimeForm(words=f"{_unit_words(seconds)} since 1970", zone=zone, is_date=True, unit=seconds)
     seconds = 1.0 if unit is None else unit
-    other = "" if unit is not None else "; for another unit, the option time_unit"
-    return TimeForm(words=f"{_unit_words(seconds)} from a start{other}", zone=zone, is_date=False, unit=seconds)
+    hint = "" if unit is not None else "; for another unit, the option time_unit"
+    return TimeForm(words=f"{_unit_words(seconds)} from a start{hint}", zone=zone, is_date=False, unit=seconds)
 
 
 def _unit_words(seconds: float) -> str:
