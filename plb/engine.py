@@ -251,14 +251,14 @@ class PlacementAndLoadBalancing(DescribedCluster):
     ) -> dict[str, float]:
         """Return the probability of a violation of each node, from the estimator of the settings.
 
-        All are 0 if `w_failovers` and `w_overload` are 0; so are those of nodes that do not count. With
+        All are 0 if `w_failovers` and `w_overload` are 0, and for nodes that do not count. With
         ``historical-simulation`` they also depend on the present demand, and are smoothed
         (`plb.risk.historical_simulation`).
 
         Parameters
         ----------
         partition
-            Name of a partition that misses a replica; probabilities are then those with that replica on the node.
+            Name of a partition that misses a replica; each probability then holds with this replica on the node.
         within
             Seconds within which a violation counts, in whole slots of ``historical-simulation``, rounded up. None: the
             horizon of the estimator. Other estimators cannot change theirs, and refuse one.
@@ -280,8 +280,8 @@ class PlacementAndLoadBalancing(DescribedCluster):
     def alternatives(self, partition: str, *, now: float | None = None) -> tuple[Alternatives, ...]:
         """Return, for each replica of a partition, the nodes that could take it and the rules that refuse the others.
 
-        The order is that of `replicas`, without departing ends and standbys; without nodes the result is empty. All
-        other replicas stay in their places. The rules of placement hold.
+        The order is the order of `replicas`, without departing ends and standbys; without nodes the result is empty.
+        All other replicas stay in their places. The rules of placement hold.
 
         Raises
         ------

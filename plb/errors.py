@@ -110,7 +110,7 @@ def _candidates(name: str, names: list[str]) -> list[str]:
 
 
 def _neighbours_in(name: str, ordered: list[str]) -> list[str]:
-    """Return those of the sorted names `ordered` that are next to the position at which `name` would stand."""
+    """Return the sorted names in `ordered` that are next to the position at which `name` would stand."""
     position = bisect_left(ordered, name)
     return ordered[max(0, position - MOST_COMPARED // 4) : position + MOST_COMPARED // 4]
 

@@ -136,7 +136,7 @@ class Stream(ByPointer, np.random.Generator):
 
 
 class StreamHandle:
-    """A pointer to what NumPy's generator consists of, which has to live as long; the address is that of its state."""
+    """A pointer to NumPy's generator, which has to live as long; the address is the address of its state."""
 
     def __init__(self, address: int) -> None:
         self.address = address

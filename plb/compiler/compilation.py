@@ -78,7 +78,7 @@ class Stored:
     descriptor: Late
     """How kernels call it; only needed where one of them is compiled."""
     environments: tuple[Any, ...]
-    """Constants of Python objects that the code refers to; that of the entry comes first."""
+    """Constants of Python objects that the code refers to; the object of the entry comes first."""
     preparations: tuple[Callable[[], None], ...]
     """What Numba has to do before the code runs."""
     calls: tuple[SharedCall, ...]
@@ -164,7 +164,7 @@ class TranslatedKernel(CPUDispatcher):
 
 
 class SharedPart(TranslatedKernel):
-    """A shared kernel as its callers have it: its machine code is that of an entry, found by its symbol."""
+    """A shared kernel as its callers have it: its machine code is the code of an entry, found by its symbol."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function, inline=False)

@@ -41,7 +41,7 @@ class HandleType(types.Type):
 
 
 def _fields_of(members: types.NamedTuple) -> int:
-    """Return the number of fields of a named tuple, with those of tuples in it."""
+    """Return the number of fields of a named tuple, with the fields of tuples in it."""
     return sum(_fields_of(kind) if isinstance(kind, types.BaseTuple) else 1 for kind in members.types)
 
 

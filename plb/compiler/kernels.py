@@ -173,7 +173,7 @@ else:
 
 
 def _number(name: str) -> property:
-    """Return the access of Python to a number; it takes a fifth of the time of that of `numpy.record`."""
+    """Return the access of Python to a number; it takes a fifth of the time that `numpy.record` takes."""
 
     def change(record: Any, value: float) -> None:
         record[name] = value

@@ -102,7 +102,7 @@ class _PartModule(_Module):
 
 
 class _EntryModule(_Module):
-    """The module of an entry, with those of all parts that it calls."""
+    """The module of an entry, with the modules of all parts that it calls."""
 
     object_file: bytes
 
@@ -161,7 +161,7 @@ def _pass_builder(target_machine: Any, level: int) -> Any:
 
 
 def _symbol(mangler: Any, tag: str, name: str, types: Any, *, abi_tags: Any = (), uid: Any = None) -> str:
-    """Return the name of a symbol; that of a kernel has its tag and no types, as Numba numbers some in each process."""
+    """Return the name of a symbol; a kernel has its tag there and no types, as Numba numbers some in each process."""
     symbol: str = mangler(name, () if uid == tag else types, abi_tags=abi_tags, uid=uid)
     return symbol
 

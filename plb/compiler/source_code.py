@@ -29,7 +29,7 @@ def modules_in(folder: Path) -> dict[str, Path]:
 
 
 def imported_by(module: str, modules: Mapping[str, Path]) -> dict[str, Path]:
-    """Return those of these modules that a module imports, directly or not, and the module itself.
+    """Return which of some modules a module imports, directly or not, and the module itself.
 
     Imports in functions and for types count, and so do the packages around a module.
     """

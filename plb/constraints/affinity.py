@@ -306,7 +306,7 @@ def _mark_apart(problem: Problem, solution: Solution, apart: Bool) -> None:
 
 
 def _reasons_to_follow(named: NamedSolution, after: Solution, phase: Phase, rows: Int) -> dict[int, Reason]:
-    """Return the reasons, by row, of those of the moved `rows`, (m,), whose nodes a replica of their parent has left.
+    """Return the reasons, by row, of the moved `rows`, (m,), whose nodes a replica of their parent has left.
 
     `named`, `after`: the solutions before and after the moves.
     """

@@ -266,9 +266,9 @@ def departure_of(problem: Problem, row: int, k: int) -> float:
 def demand_after(problem: Problem, row: int, metric: int, k: int, time: float) -> int:
     """Return the demand of a row in repetition `k` after `time` seconds, in quanta, rounded up, at most its peak.
 
-    The demand of a metric with trend is that of the trace at this age. For an anchored row (`plb.risk.anchoring`) it is
-    the peak without the growth of the trace that is still to come, in whole quanta. A metric without trend is at its
-    peak.
+    The demand of a metric with trend is the demand of the trace at this age. For an anchored row (`plb.risk.anchoring`)
+    it is the peak without the growth of the trace that is still to come, in whole quanta. A metric without trend is at
+    its peak.
     """
     peak = int(problem.peak[row, metric, k])
     trace = problem.trace[row, k]

@@ -32,7 +32,7 @@ def moves_after(problem: Problem, solution: Solution, proposal: Proposal) -> int
 def builds_and_swaps_after(problem: Problem, solution: Solution, proposal: Proposal) -> tuple[int, int]:
     """Return the builds and the swaps of roles of the whole solution after a proposal, in tenths.
 
-    New and moved replicas are built; those of a swap are not.
+    New and moved replicas are built; the replicas of a swap are not.
     """
     builds = _change(problem, solution, problem.unit_cost, 0, TENTHS, proposal)
     builds_and_swaps = _change(problem, solution, problem.unit_cost, TENTHS, TENTHS, proposal)

@@ -40,7 +40,7 @@ def may_lower_target(problem: Problem, partner: int) -> bool:
 
 @kernel
 def total_without(total: int, by_node: Int, source: int, target: int) -> int:
-    """Return a total of contributions `by_node`, (N,), without those of `source` and `target`, each perhaps NOWHERE."""
+    """Return a total of contributions `by_node`, (N,), without `source` and `target`, each perhaps NOWHERE."""
     if target != NOWHERE:
         total -= by_node[target]
     if source != NOWHERE:

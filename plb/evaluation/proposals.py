@@ -84,7 +84,7 @@ def refusal_of_place(problem: Problem, solution: Solution, enforced: RuleMask, r
 def refusal_of_exchange(problem: Problem, solution: Solution, enforced: RuleMask, proposal: Proposal) -> int:
     """Return the first enforced rule that refuses an exchange of two replicas, or NO_REFUSAL.
 
-    No domain rule refuses a swap of roles, and no placement constraint except those of the primary only.
+    No domain rule refuses a swap of roles, and no placement constraint except constraints of the primary only.
     """
     row, target, partner, source = proposal
     if source == NOWHERE or target == NOWHERE:

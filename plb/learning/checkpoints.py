@@ -1,6 +1,6 @@
 """Files with a policy and the state of its training, and whether a training can be resumed from one.
 
-A file has plain tensors, numbers and text, never code: the `state_dict` of the network, that of the optimiser, and what
+A file has plain tensors, numbers and text, never code: the `state_dict` of the network and of the optimiser, and what
 is needed to make both.
 """
 

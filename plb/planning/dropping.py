@@ -68,7 +68,7 @@ def drop_surplus(
 
 
 def still_surplus(surpluses: Sequence[Surplus], dropped: Sequence[int]) -> list[Surplus]:
-    """Return those of `surpluses` that have too many replicas also after the rows in `dropped` are removed."""
+    """Return the `surpluses` that have too many replicas also after the rows in `dropped` are removed."""
     remaining = [([row for row in surplus.rows if row not in dropped], surplus) for surplus in surpluses]
     counts = [surplus.count - (len(surplus.rows) - len(rows)) for rows, surplus in remaining]
     return [Surplus(rows, count) for (rows, _), count in zip(remaining, counts, strict=True) if count > 0]
@@ -77,7 +77,7 @@ def still_surplus(surpluses: Sequence[Surplus], dropped: Sequence[int]) -> list[
 def _candidates(
     problem: Problem, solution: Solution, rows: Sequence[int], enforced: RuleMask, is_moving: Bool
 ) -> list[int]:
-    """Return those of `rows` that their role and the enforced rules allow to drop.
+    """Return the `rows` that their role and the enforced rules allow to drop.
 
     `is_moving`: (M,) whether a move of the row is in progress.
     """

@@ -41,7 +41,7 @@ class Work:
 class WorkToPlace:
     """The partitions with work for placement.
 
-    `names`: of the partitions, or None for those with `unfinished` rows; `related`: whether any service has a parent.
+    `names`: of the partitions, or None: all with `unfinished` rows; `related`: whether any service has a parent.
     """
 
     def __init__(

@@ -217,7 +217,7 @@ class Planner:
             with supposed(self.state, partition, loads):
                 return self.score(partition.name, now)
         finally:
-            self.problem(now)  # versions are as before, so nothing may remember those of the context
+            self.problem(now)  # versions are as before, so nothing may remember the versions of the context
 
     def alternatives(self, partition: str, now: float) -> tuple[Alternatives, ...]:
         """Return the alternatives of the replicas of a partition; the state of the engine is not changed."""
@@ -291,7 +291,7 @@ class Planner:
 
     @uninterrupted
     def configure(self, extensions: EngineExtensions) -> None:
-        """Replace the settings and extensions; if those of sampling change, demand is sampled again."""
+        """Replace the settings and extensions; if settings of sampling change, demand is sampled again."""
         config = extensions.config
         if settings_of_forecast(config) != settings_of_forecast(self.state.config):
             self.demand_forecast = demand_forecast_of(config, self._history, self.seed)

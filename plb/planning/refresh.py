@@ -85,7 +85,7 @@ class Refresh:
         return Action.NONE_NEEDED
 
     def _note_others(self, reason: Idle) -> None:
-        """Note why stages do not run: `reason` for those that are due, NOT_DUE for others.
+        """Note why stages do not run: `reason` for stages that are due, NOT_DUE for others.
 
         A reason noted before stays (`PhaseLog.note_idle`), and phases that have run tell none (`PhaseLog.outcome`).
         """

@@ -243,7 +243,7 @@ class Scheduler:
         return None if limit is None else max(0, limit - sum(moves for _, moves in self._issued_within(HOUR, now)))
 
     def _issued_within(self, interval: float, now: float) -> list[tuple[Action, int]]:
-        """Return action and number of moves of the actions in the last `interval` seconds; forget those that are old.
+        """Return action and number of moves of the actions in the last `interval` seconds; forget older ones.
 
         Actions in the future, of a clock that was set back, are forgotten, too.
         """

@@ -249,7 +249,7 @@ def snapshot_of(planner: Planner) -> Snapshot:
 
 
 def _changed(records: Iterable[PartitionRecord], field: str) -> dict[str, Any]:
-    """Return the values of a field of `PartitionRecord` by partition name, without those that are its default."""
+    """Return the values of a field of `PartitionRecord` by partition name, without default values."""
     default = attrs.fields_dict(PartitionRecord)[field].default
     values = {record.name: getattr(record, field) for record in records}
     return {name: value for name, value in values.items() if value is not default}
@@ -287,7 +287,7 @@ def _memory_of(extensions: EngineExtensions) -> tuple[dict[str, Any], dict[str, 
 
 
 def _attributes_of(policy: object) -> dict[str, Any]:
-    """Return the attributes of an object by name, those in slots included."""
+    """Return the attributes of an object by name, attributes in slots included."""
     slots = [name for ancestor in type(policy).__mro__ for name in getattr(ancestor, "__slots__", ())]
     in_slots = {name: getattr(policy, name) for name in slots if name != "__weakref__" and hasattr(policy, name)}
     return in_slots | getattr(policy, "__dict__", {})
@@ -468,7 +468,7 @@ def _take_partitions(state: ClusterState, document: _Document, arrays: Mapping[s
 
 
 def _take_reports(state: ClusterState, fields: _PartitionFields) -> None:
-    """Give the partitions the fields that differ from those of new partitions."""
+    """Give the partitions the fields that differ from the fields of new partitions."""
     for missing in fields.missing.values():
         check_count(ITEM, "partitions.missing", missing, low=-MOST_REPLICAS, high=MOST_REPLICAS)
     role_loads = (loads for roles in fields.role_load.values() for loads in roles.values())

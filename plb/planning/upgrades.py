@@ -1,9 +1,9 @@
 """Upgrades: primaries swap roles before their node is upgraded, and replicas return to kept places after it.
 
 See docs/embedding.md, Upgrades. A primary swaps roles with a ready secondary on a node in service, the one
-with the least energy among those that the most rules allow. Only the new place of the primary is checked. While upgrade
-domains bind, it is in another domain than the old one. If the settings allow it, the node may then exceed its limit.
-With checks of aligned affinity, the primaries of parent and children on a node swap together.
+with the least energy among the secondaries that the most rules allow. Only the new place of the primary is checked.
+While upgrade domains bind, it is in another domain than the old one. If the settings allow it, the node may then exceed
+its limit. With checks of aligned affinity, the primaries of parent and children on a node swap together.
 A missing replica returns to a kept place before others are placed. A primary returns to a place without a replica
 after that: the missing replica becomes the primary there. A move of kind void reports what the rules refuse.
 """
@@ -41,7 +41,7 @@ class Return:
     partition: str
     """Name of the partition."""
     places: Sequence[int]
-    """Rows of the places without a replica: standbys, and those of dropped replicas."""
+    """Rows of the places without a replica: standbys, and places of dropped replicas."""
     missing: Sequence[int]
     """Rows of its missing replicas."""
     primary: int = NOWHERE
@@ -163,7 +163,7 @@ UNCHECKED = 1 << Rule.AFFINITY | 1 << Rule.PLACEMENT
 
 
 def _preferred(problem: Problem, solution: Solution, mask: RuleMask, takers: Sequence[int]) -> Sequence[int]:
-    """Return those of `takers`, rows, on upgraded nodes, or all if none is or the preferred locations do not bind."""
+    """Return the `takers`, rows, on upgraded nodes, or all if none is or the preferred locations do not bind."""
     if not mask >> Rule.PREFERRED_LOCATION & 1:
         return takers
     return [row for row in takers if is_upgraded.py_func(problem, row, solution.node[row])] or takers

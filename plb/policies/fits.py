@@ -26,7 +26,7 @@ class Weighting(StrEnum):
 
 
 def not_deactivated(configuration: Configuration, nodes: Int) -> Int:
-    """Return those of `nodes` that are not being deactivated, or all if every one of them is."""
+    """Return the `nodes` that are not being deactivated, or all if every one of them is."""
     counted = nodes[configuration.problem.counted[nodes]]
     return counted if len(counted) else nodes
 
@@ -101,7 +101,7 @@ class InnerProduct:
 
     It is the alignment score of Grandl et al., "Multi-Resource Packing for Cluster Schedulers", SIGCOMM 2014, section
     3.2: the sum over metrics of w_j·demand·free, both as shares of the capacity of the node. [1] does not state
-    the weights; here they are those of its equation (3). Free is the free capacity before the placement. A
+    the weights; here they are the weights of its equation (3). Free is the free capacity before the placement. A
     metric of which a node has no capacity does not count there.
     """
 
@@ -196,7 +196,7 @@ class PrvBestFit:
 
 @attrs.frozen(kw_only=True)
 class PrvWorstFit(PrvBestFit):
-    """The emptiest node after placement among those with a probability of a violation below theta (algorithm 3).
+    """The emptiest node after placement among the nodes with a probability of a violation below theta (algorithm 3).
 
     Held-out nodes come after all others with a probability below theta: the M nodes of least W among those up,
     computed for each placement. `PlbConfig.held_out_nodes`, part of the energy, are not used. If the probability
@@ -234,7 +234,7 @@ class PrvWorstFit(PrvBestFit):
 
 
 def _least_raised(configuration: Configuration, nodes: Int, probability: Float) -> Int:
-    """Return those of `nodes` where a replica raises the probability of a violation least.
+    """Return the `nodes` where a replica raises the probability of a violation least.
 
     `probability`: (n,) the probability of a violation of each of `nodes` with the replica.
     """

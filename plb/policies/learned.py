@@ -2,7 +2,7 @@
 
 In its game the future of jobs is known. Here it is the expected demand of past tenants (`plb.risk.demand_history`);
 without a demand history, replicas are expected to stay as they are. A time step of the game is `step_minutes` on the
-host's clock. Usage is a share of a node; that of a replica to be placed, of the mean capacity of the offered nodes.
+host's clock. Usage is a share of a node; usage of a replica to be placed, of the mean capacity of the offered nodes.
 The past of a node is what the policy observed at earlier plans. A replica that is to move is not counted on its node.
 """
 
@@ -40,7 +40,7 @@ class Learned:
     step_minutes: float = 60.0
     """Length of a time step of the game, minutes."""
     metrics: tuple[str, ...] = ()
-    """Metrics for the resources of the game, in their order; empty: those with the same names."""
+    """Metrics for the resources of the game, in their order; empty: metrics with the same names."""
     may_wait: bool = False
     """True: if the network gives waiting the highest probability, the replica is not placed by this plan."""
     name: str = "learned"
@@ -150,7 +150,7 @@ class Learned:
         return forecasts
 
     def _remember(self, configuration: Configuration, past: int) -> None:
-        """Add the present loads of all nodes to the observations; keep those of the last `past` time steps."""
+        """Add the present loads of all nodes to the observations; keep the loads of the last `past` time steps."""
         now = configuration.now
         names = [node.name for node in configuration.description.nodes]
         present = dict(zip(names, configuration.shares, strict=False))

@@ -7,7 +7,7 @@ of "mostly myopic packing" for several metrics:
   contains all smaller ones. A metric without capacity does not count.
 - A replica is placed on the first node on which it fits with the replicas of its own class and of larger ones.
   Smaller ones that cannot move count as well.
-- Of the smaller ones on the node, those that still fit stay, larger classes first. The others move, one after the
+- Of the smaller ones on the node, all that still fit stay, larger classes first. The others move, one after the
   other, each to the first other feasible node.
 - If these are too many, or one of them fits on no node, nothing is moved, and first fit decides.
 """
@@ -76,7 +76,7 @@ class Repacking(FirstFit):
         return np.asarray(rows[self._classes(configuration, rows, node[rows]) > class_of_row[node[rows]]], np.int64)
 
     def _leaving(self, configuration: Configuration, row: int, node: int, smaller: Int) -> Int:
-        """Return those of `smaller` on `node` that do not fit beside `row` in the metrics of which `row` has load."""
+        """Return the `smaller` rows on `node` that do not fit beside `row` in the metrics of which `row` has load."""
         load, needed = configuration.problem.load, configuration.problem.load[row] > 0
         residents = smaller[configuration.solution.node[smaller] == node]
         residents = residents[self._classes(configuration, residents, node).argsort(kind="stable")]

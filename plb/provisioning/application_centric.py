@@ -177,7 +177,7 @@ class StruckNodes(NamedTuple):
     """The order of the applications, and the nodes that each has lost as candidates: its struck nodes."""
 
     order: Int
-    """(L,) applications, first those that are placed, in their order."""
+    """(L,) applications, first the placed ones, in their order."""
     lost: Int
     """(L,) number of struck nodes of each application."""
     placed: Bool

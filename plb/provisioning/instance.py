@@ -51,7 +51,7 @@ def whole_numbers(item: str, field: str, values: npt.ArrayLike, axes: int, *, lo
 
 
 def whole_units(values: npt.ArrayLike, most_decimals: int = 6) -> tuple[Int32, float]:
-    """Return numbers in whole units of a power of ten, and that power; those with more decimals are rounded up.
+    """Return numbers in whole units of a power of ten, and this power; numbers with more decimals are rounded up.
 
     The unit is the largest that holds all of them exactly, at least 10 to the power of -`most_decimals`.
 

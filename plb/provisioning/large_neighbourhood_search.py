@@ -54,7 +54,7 @@ MOST_CLEARED = 4
 
 
 class ClearedNeighbourhood(NamedTuple):
-    """The nodes in use, those of them that are cleared with the replicas that wait, and the undo log."""
+    """The nodes in use, the cleared ones with the replicas that wait, and the undo log."""
 
     used: Int32
     """(N,) the nodes in use come first; `nodes` is their number."""
@@ -94,7 +94,7 @@ class SearchState(NamedTuple):
     by_node: ReplicasByNode
     """The slots of the packing by node."""
     neighbourhood: ClearedNeighbourhood
-    """The nodes in use, and those that are cleared."""
+    """The nodes in use, and the cleared ones."""
     residual: Residual
     """The measure of free capacity, with constant weights."""
 

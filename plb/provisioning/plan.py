@@ -76,7 +76,7 @@ def faults_of_rows(plan: ProvisioningPlan) -> Iterator[str]:
 
 
 def _faults(plan: ProvisioningPlan, checks: Sequence[Callable[[ProvisioningPlan], Iterator[str]]]) -> Iterator[str]:
-    """Yield the faults of indices and names; if there are none, those which the checks find."""
+    """Yield the faults of indices and names; if there are none, the faults that the checks find."""
     index_faults = tuple(_index_faults(plan))
     yield from index_faults
     if not index_faults:

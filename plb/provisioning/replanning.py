@@ -2,7 +2,7 @@
 
 Replicas stay if they may: they are moved only if capacity or limits are exceeded, or if there are
 more than the application has. Replicas without a node are placed on the nodes with the least free capacity, else on new
-ones. If further moves are allowed, nodes are emptied: first in turn, those with the fewest replicas first, into
+ones. If further moves are allowed, nodes are emptied: first in turn, nodes with the fewest replicas first, into
 the free capacity of the others; then by the search of `plb.provisioning.large_neighbourhood_search`.
 """
 
@@ -127,7 +127,7 @@ def _empty_while_better(
 
 
 def _empty_in_turn(context: SolverContext, search: SearchState, rng: Stream) -> None:
-    """Empty nodes whose replicas fit on others, first those with the fewest replicas on original nodes.
+    """Empty nodes whose replicas fit on others, first nodes with the fewest replicas on original nodes.
 
     New nodes last.
     """

@@ -267,7 +267,7 @@ class LeastDomains(CompiledConstraint):
         return [int(row) for row in rows[short[groups] & (sums.replicas[groups, domains] > 1)]]
 
     def _by_partition(self, configuration: Configuration, service: Int, least: Int) -> tuple[Int, Int]:
-        """Return the partition number of each row, (M,), and each partition's `least`, from those of services."""
+        """Return the partition number of each row, (M,), and each partition's `least`, from the `least` of services."""
         numbers: dict[str, int] = {}
         group, partition_least = np.full_like(service, -1), []
         for row in np.flatnonzero(service >= 0).tolist():

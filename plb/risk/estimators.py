@@ -1,8 +1,8 @@
 """The estimators of the probability of a violation for an engine, and their names.
 
-``monte-carlo`` is that of [1]; ``historical-simulation`` replays the recent past of the replicas themselves;
-``gaussian`` is that of [2], from reports; peak predictors of [5] are written as in `plb.risk.peaks.predictors`, such
-as ``n-sigma:n=3,warmup=12,history=60``.
+``monte-carlo`` is the estimator of [1]; ``historical-simulation`` replays the recent past of the replicas themselves;
+``gaussian`` is the estimator of [2], from reports; peak predictors of [5] are written as in
+`plb.risk.peaks.predictors`, such as ``n-sigma:n=3,warmup=12,history=60``.
 """
 
 from __future__ import annotations

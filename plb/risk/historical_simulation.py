@@ -3,7 +3,7 @@
 Time is cut into slots. In the column of a slot each replica contributes its load at one moment of the slot, so that the
 sum over the replicas of a node is what they demanded together, whatever their correlation. The probability of a
 violation within the horizon is the share of the windows of that many neighbouring slots in which a sum reaches a
-threshold. The name is that of the method in the measurement of financial risk.
+threshold. The name comes from the measurement of financial risk.
 
 The search, the energy and the policies compare nodes by this share. The probability that a user receives also follows
 from the present demand: in a window that begins now, demand differs from that in a past window by what is left of the

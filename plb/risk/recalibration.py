@@ -24,7 +24,7 @@ PROBABILITIES = "finite numbers >= 0 and <= 1"
 
 
 def _checked_points(_: Recalibration, field: attrs.Attribute[Any], values: tuple[float, ...]) -> None:
-    """Raise an error unless the values of `predicted` increase, or those of `recalibrated` never fall."""
+    """Raise an error unless the values increase (`predicted`) or never fall (`recalibrated`)."""
     ordered = np.diff(values) > 0.0 if field.name == "predicted" else np.diff(values) >= 0.0
     if not values or not ordered.all():
         kind = "increasing" if field.name == "predicted" else "non-decreasing"

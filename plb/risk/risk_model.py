@@ -86,7 +86,7 @@ class RiskModel(Protocol):
         Parameters
         ----------
         replicas
-            The present replicas of the node, or those of a what-if.
+            The present replicas of the node, or the replicas of a what-if.
         thresholds
             Demand at which a violation of the node begins, f·c, by metric in user units; a missing metric is unlimited.
         now

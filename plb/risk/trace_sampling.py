@@ -45,7 +45,7 @@ class Widening(IntEnum):
     CLASS_DEMAND = 2
     """Same class, maxima: the replica is older than all tenants with as large maxima."""
     CLASS_AGE = 3
-    """Same class, lifetime: the demand of the replica exceeds that of its whole class."""
+    """Same class, lifetime: the demand of the replica exceeds the demand of its whole class."""
     CLASS = 4
     """Same class."""
     ALL_AGE_DEMAND = 5

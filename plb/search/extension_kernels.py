@@ -1,6 +1,6 @@
 """Extension terms, constraints and neighbourhoods of a chain, as kernels use them.
 
-Those with kernels are called by the addresses of these; those in plain Python by one callback of the chain.
+Extensions with kernels are called by the addresses of these; extensions in plain Python by one callback of the chain.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class HotNodes(NamedTuple):
 
 
 def hot_nodes(problem: Problem, solution: Solution, rows: Int, relief: Relief) -> HotNodes:
-    """Return the `relief.moves` most utilised nodes in service, with those of `rows` that are on them."""
+    """Return the `relief.moves` most utilised nodes in service, with the `rows` that are on them."""
     utilisation = np.where(problem.counted, _utilisations(problem, solution), 0.0)
     order = np.argsort(-utilisation, kind="stable")
     nodes = order[: relief.moves]

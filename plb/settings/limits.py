@@ -165,8 +165,8 @@ class SchedulingSettings(Checked):
     constraint_check_enabled: bool = switch(True, original=True)
     """Whether the constraint check runs."""
     allow_constraint_check_fixes_during_application_upgrade: bool = switch(False, original=True)
-    """Whether the constraint check moves replicas of upgraded partitions, except those with marks and the primary of a
-    partition to which a primary returns.
+    """Whether the constraint check moves replicas of upgraded partitions, except replicas with marks and the primary of
+    a partition to which a primary returns.
     """
     allow_balancing_during_application_upgrade: bool = switch(True, original=True)
     """Whether balancing runs for a service domain with an upgraded partition."""

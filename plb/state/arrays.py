@@ -174,7 +174,7 @@ class Problem(NamedTuple):
     preferring: bool
     """Whether `prefers_siblings` is true for any row; it spares a step the check of each row."""
     application: Int32
-    """(M,) application of the row, among those with limits, or NOWHERE."""
+    """(M,) application of the row, among applications with limits, or NOWHERE."""
     unspread: Bool
     """(M,) whether the row does not count in fault and upgrade domains: leaving or standby."""
     unspread_rows: int
@@ -275,7 +275,7 @@ class Problem(NamedTuple):
     deviation_factor: Float
     """(3,) Fn, Ff and Fu of defragmented metrics: weights of nodes, fault domains and upgrade domains."""
     group: Int
-    """(2, N) index of the leaf fault domain and of the upgrade domain of each node, among those with a counted node."""
+    """(2, N) index of the leaf fault domain and the upgrade domain of each node, among domains with a counted node."""
     groups: Int
     """(2,) number of leaf fault domains and of upgrade domains with a counted node."""
     local_of: Int
@@ -303,7 +303,7 @@ class Problem(NamedTuple):
     throttled: bool
     """Whether the builds or the swaps of the whole cluster are limited, and both counted."""
     max_builds: int
-    """Most new and moved replicas of a plan, beside those in build."""
+    """Most new and moved replicas of a plan, beside replicas in build."""
     max_swaps: int
     """Most swaps of roles of a plan, beside those under way."""
 

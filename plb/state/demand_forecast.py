@@ -413,7 +413,7 @@ class DemandForecast(Forecast):
             )
 
     def _sample(self, rows: Int, table: RowTable, classes: Int) -> None:
-        """Sample the traces of `rows`, (m,), again, and set the peaks of those that are not anchored.
+        """Sample the traces of `rows`, (m,), again, and set the peaks of rows that are not anchored.
 
         `classes`: (S,) code of each service's class.
         """

@@ -15,7 +15,7 @@ EVEN, ANY = 0, -1
 
 @kernel(inline=True)
 def siblings_in_domain(domain: Int32, node: Int, sibling: Int, unspread: Bool, row: int, target: int) -> int:
-    """Return the number of siblings of `row` in the domain of `target`, without those that are `unspread`.
+    """Return the number of siblings of `row` in the domain of `target`, without `unspread` ones.
 
     `domain`: (N,) a level of `Problem.domain`; `node`, `sibling`, `unspread`: (M,) of `Solution` and `Problem`.
     """

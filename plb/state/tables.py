@@ -20,7 +20,7 @@ FIRST_CAPACITY = 4
 
 
 class ApplicationTable:
-    """The applications of a cluster, and what searches need of those that have an entry, (A,) each unless stated.
+    """The applications of a cluster, and what searches need of applications with an entry, (A,) each unless stated.
 
     An application has an entry while it binds searches, so that others cost nothing; without any, A is 0.
     """

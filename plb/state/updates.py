@@ -24,7 +24,7 @@ from plb.validation import check_distinct, check_loads, check_mapping, check_met
 
 
 def put_nodes(state: ClusterState, nodes: Sequence[Node]) -> list[Node | None]:
-    """Add nodes, or replace those of the same names; return the previous description of each, or None."""
+    """Add nodes, or replace nodes of the same names; return the previous description of each, or None."""
     check_distinct("node", [node.name for node in nodes])
     quanta = state.quanta.copy()
     capacities = [quanta.capacities(f"node {node.name}", node.capacities) for node in nodes]

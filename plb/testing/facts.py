@@ -239,7 +239,7 @@ class Facts:
             self.before = value_from_scratch(self.subject, configuration)
 
     def moves(self, *moves: tuple[int, int]) -> Facts:
-        """Move replicas, each given by its number and that of its new node."""
+        """Move replicas, each given by its number and the number of its new node."""
         for number, node in moves:
             self._ask_and_apply(Proposal(self._rows[number], node))
         return self

@@ -110,7 +110,7 @@ class _RecordedPolicy:
 
 
 def _changed(before: Solution, after: Solution) -> list[str]:
-    """Return the names of the fields that differ, without those that have no meaning between two calls."""
+    """Return the names of the fields that differ, without fields that have no meaning between two calls."""
     names = [name for name in Solution._fields if name not in SCRATCH]
     return [
         name for name in names if not np.array_equal(comparable_values(before, name), comparable_values(after, name))

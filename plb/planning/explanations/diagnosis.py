@@ -84,7 +84,7 @@ class Audit(NamedSolution):
     """Finds the violations of a solution."""
 
     def violations(self, extensions: Extensions | None, *, soft: bool) -> tuple[Violation, ...]:
-        """Return the overloaded nodes, the broken constraints, with `soft` also soft ones, then those of extensions."""
+        """Return overloaded nodes and broken constraints, with `soft` also soft ones, then the ones of extensions."""
         broken: Iterable[tuple[str, int]] = ()
         if extensions is not None:  # which may change the solution
             broken = extensions.broken_by_name(extensions.configuration(self.problem, self.solution.copy()))

@@ -58,7 +58,7 @@ class MoveReasons:
         return reasons | dict.fromkeys(unexplained, self._lower_energy)
 
     def _of_broken_rules(self, rows: Int) -> dict[int, Reason]:
-        """Return the reasons of those of `rows` that broke a rule to repair, themselves or by their nodes."""
+        """Return the reasons of the `rows` that broke a rule to repair, themselves or by their nodes."""
         if not self.repaired:
             return {}
         broken = np.zeros(len(rows), np.int64)

@@ -1,7 +1,7 @@
 """Answers about the described cluster, and the refusal of applications and services that exceed the capacity left.
 
-The capacity left is that of nodes in service, less buffers, less loads, less what applications have reserved and do not
-use (docs/constraints/applications.md).
+The capacity left is the capacity of nodes in service, less buffers, less loads, less what applications have reserved
+and do not use (docs/constraints/applications.md).
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ def _unused(state: ClusterState, application: Application) -> Int:
 
 
 def _reserved(quanta: MetricQuanta, application: Application) -> Int:
-    """Return what an application reserves for its fewest nodes, (R,) quanta; `quanta` gets those of new metrics."""
+    """Return what an application reserves for its fewest nodes, (R,) quanta; `quanta` gets new metrics."""
     amounts = quanta.loads(f"application {application.name}", "node_reservation", application.node_reservation)
     return np.asarray(application.minimum_nodes * amounts, np.int64)
 

@@ -156,7 +156,7 @@ class WhatIf:
 
 
 def _all_but(count: int, nodes: Collection[int]) -> Int:
-    """Return the indices from 0 to `count` - 1 without those of `nodes`, ascending."""
+    """Return the indices from 0 to `count` - 1 without the indices of `nodes`, ascending."""
     kept = np.ones(count, bool)
     kept[[*nodes]] = False
     return np.flatnonzero(kept)

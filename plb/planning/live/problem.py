@@ -80,7 +80,7 @@ def _check_percentage(state: ClusterState, metric: int, nodes: int, highest: int
 
 
 def local_domains(state: ClusterState, topology: Topology, services: Iterable[int]) -> dict[str, Any]:
-    """Return the fields of `Problem` on local load-balancing domains, for those of `services` that are one."""
+    """Return the fields of `Problem` on local load-balancing domains, for the `services` that are one."""
     services = [service for service in services if _is_local(state, service)]
     local_of = np.full(state.service_table.capacity, NOWHERE)
     local_of[services] = np.arange(len(services))
@@ -173,7 +173,7 @@ def build_problem(
     demand_forecast: Forecast,
     tables: ServiceTables,
 ) -> Problem:
-    """Return the arrays of a search over the present state of all services; those of replicas are copies."""
+    """Return the arrays of a search over the present state of all services; the arrays of replicas are copies."""
     table = state.rows
     replicas = arrays_of_replicas(state, topology, slice(None))
     replicas |= {field: values.copy() for field, values in replicas.items()}

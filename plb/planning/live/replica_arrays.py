@@ -116,7 +116,7 @@ def _share_with_parents(config: PlbConfig) -> float:
 
 
 def _tie(state: ClusterState, fields: dict[str, Any], record: PartitionRecord, parents: list[PartitionRecord]) -> None:
-    """Connect the rows of `record`, a partition of a child, with those of its parent, in the arrays `fields`.
+    """Connect the rows of `record`, a partition of a child, with the rows of its parent, in the arrays `fields`.
 
     `parents`: the partitions of the parent; only a single one that has replicas counts.
     """
@@ -180,7 +180,7 @@ def _prefers_siblings(state: ClusterState, service: Int, rows: Rows) -> Bool:
     """Return `Problem.prefers_siblings` of `rows`, (m,): of placed replicas, and of new ones beside a standby.
 
     A replica with the mark of a returning primary counts as a standby. If upgrade domains are completed in a running
-    upgrade, all new replicas prefer siblings, or those of the application that is being upgraded. `service`: (m,).
+    upgrade, all new replicas prefer siblings, or the new replicas of the application that is upgraded. `service`: (m,).
     """
     table, config = state.rows, state.config
     node = table.node[rows]
@@ -202,7 +202,7 @@ def _prefers_siblings(state: ClusterState, service: Int, rows: Rows) -> Bool:
 
 @kernel
 def _mark_beside_standby(sibling: Int, standby: Bool, rows: Int, prefers: Bool) -> None:
-    """Set `prefers`, (m,), for those of `rows` whose partition has a standby; `sibling`, `standby`: (M,)."""
+    """Set `prefers`, (m,), for the `rows` whose partition has a standby; `sibling`, `standby`: (M,)."""
     for index in range(rows.shape[0]):
         row = rows[index]
         neighbour = sibling[row]

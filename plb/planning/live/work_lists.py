@@ -44,7 +44,7 @@ class WorkLists:
 
 
 def _update(members: set[int], rows: Int, is_member: Bool) -> None:
-    """Add those of `rows`, (m,), to `members` for which `is_member`, (m,), is true, and remove the others."""
+    """Add the `rows`, (m,), for which `is_member`, (m,), is true to `members`, and remove the other rows."""
     members.difference_update(rows[~is_member].tolist() if len(members) else ())
     members.update(rows[is_member].tolist())
 

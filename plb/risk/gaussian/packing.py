@@ -167,7 +167,7 @@ class Percentile(_Sizes):
         return f"perc {self.percent:g}"
 
     def sizes(self, statistics: TaskStatistics) -> Float:
-        """Return the percentile of each task; it has to be among those that were kept."""
+        """Return the percentile of each task; it has to be among the kept ones."""
         if self.percent not in statistics.percentiles:
             kept = ", ".join(f"{percent:g}" for percent in statistics.percentiles) or "none"
             message = f"tasks: percentile {self.percent:g} is not known; give it to observe (kept: {kept})"

@@ -96,7 +96,7 @@ class TaskStatistics:
     variance: Float
     """σ² of each task, of the shape of `mean`."""
     percentiles: Mapping[float, Float] = attrs.field(factory=dict)
-    """By percentile in [0, 100], that of each task, of the shape of `mean`. GPA, Cantelli and means need none."""
+    """By percentile in [0, 100], the value of each task, of the shape of `mean`. GPA, Cantelli and means need none."""
 
     def __attrs_post_init__(self) -> None:
         mean = check_by_task("mean", self.mean)
@@ -122,7 +122,7 @@ class TaskStatistics:
 def observe(realisations: npt.ArrayLike, percentiles: Sequence[float] = ()) -> TaskStatistics:
     """Return the statistics of tasks whose usage was observed.
 
-    The variance is that of the observed values (divided by K, not K − 1): [2] section 3 takes μ and σ of
+    The variance is the variance of the observed values (divided by K, not K − 1): [2] section 3 takes μ and σ of
     the empirical distribution. Percentiles between two observed values are interpolated linearly.
 
     Parameters
@@ -143,7 +143,7 @@ def split_observations(realisations: int, share: float, seed: int) -> tuple[Int,
     """Return which realisations are observed before packing, and on which the packing is evaluated.
 
     The two are disjoint, except under full clairvoyance, where both are all realisations ([2] section 5.1). The
-    observed ones are sampled at random, because realisations may have an order, such as that of time.
+    observed ones are sampled at random, because realisations may have an order, such as the order in time.
 
     Parameters
     ----------

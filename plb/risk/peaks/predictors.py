@@ -4,7 +4,7 @@ Every predictor except `BorgDefault` has a *warm-up*: a task counts at its limit
 row, and never fewer than two, as in the authors' released simulator. It has a *history*: the newest samples of each
 task, the present one included. And it has a *cap*: usage above the limit of the same sample counts as that limit.
 
-The defaults are those of [5] section 5.3: 24 samples of five minutes are two hours, 120 are ten. [5] does not have
+The defaults are from [5] section 5.3: 24 samples of five minutes are two hours, 120 are ten. [5] does not have
 `HistoricalPeak`.
 
 As text they are ``n-sigma:n=5,warmup=24``, ``max(rc-like:percentile=99;n-sigma)``, ``oracle:horizon=288``: a kind, then
@@ -134,8 +134,8 @@ class HistoricalPeak:
     horizon: int = 288
     """Steps of a window, fewer than are kept."""
     stride: int = 12
-    """Steps from the start of a window to that of the next. Windows that start at neighbouring steps have nearly all of
-    their steps in common.
+    """Steps from the start of a window to the start of the next. Windows that start at neighbouring steps have nearly
+    all of their steps in common.
     """
     persistence: float = 0.8
     """Share of the difference between present and past usage that is left after an hour, in [0, 1]."""
@@ -254,7 +254,7 @@ def parse(text: str, more: Sequence[type[Any]] = ()) -> Any:
     Raises
     ------
     UnknownNameError
-        A kind or a parameter does not exist; the message names those that do.
+        A kind or a parameter does not exist; the message names the existing ones.
     InvalidValueError
         A value, or the text as a whole, is not allowed.
     """

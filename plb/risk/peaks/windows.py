@@ -3,7 +3,7 @@
 The streaming form and the bulk form differ in how they keep samples, never in how they compute: both call what is here,
 on the same numbers in the same order, so they agree to the last bit.
 
-Samples are addressed by row: those of a task in consecutive steps are in consecutive rows, so a sample of age k is k
+Samples are addressed by row: samples of a task in consecutive steps are in consecutive rows, so a sample of age k is k
 rows above the present one. `rows[begin:end]` are the present samples of a machine, in the order of tasks, and
 `seen[begin:end]` the number of samples in a row that each task has. A task is warm if that is at least `needed`.
 

@@ -378,7 +378,7 @@ def _proposals_made(chain: _Chain, settings: Settings) -> int:
 
 
 def _used_share(chain: _Chain, settings: Settings, search_proposals: float) -> float:
-    """Return the used share of the time or of `search_proposals`, those of the whole search, whichever is larger."""
+    """Return the used share of the time or of `search_proposals`, the proposals of the whole search; the larger one."""
     return max(chain.schedule.progress, _proposals_made(chain, settings) / search_proposals)
 
 

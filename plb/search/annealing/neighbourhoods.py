@@ -122,7 +122,7 @@ def rows_of_services(problem: Problem, movable: Int) -> RowsOfServices:
 
 
 def that_apply(kinds: Sequence[int], problem: Problem, movable: Int) -> tuple[list[int], RowsOfServices]:
-    """Return those of `kinds` that can move several of the `movable` rows, and the rows of services for SERVICE."""
+    """Return the `kinds` that can move several of the `movable` rows, and the rows of services for SERVICE."""
     services = rows_of_services(problem, movable) if SERVICE in kinds else NO_SERVICES
     are_single = bool((problem.sibling[movable] == movable).all())
     useless = {PARTITION} if are_single else set()

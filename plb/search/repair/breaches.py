@@ -176,7 +176,7 @@ def rows_judged_by(problem: Problem, changed: Int) -> Int:
 
 
 def suspects_after(problem: Problem, solution: Solution, breaking: Int, others: Int = NO_ROWS) -> Int:
-    """Return the rows, ascending, that may break a rule in `solution`; `breaking`: those that may on their origins.
+    """Return the rows, ascending, that may break a rule in `solution`; `breaking`: rows that may on their origins.
 
     `others`: rows that an earlier search may have placed or dropped.
     """

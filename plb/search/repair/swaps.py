@@ -114,7 +114,7 @@ def _count_partners(
 def _partner(
     problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, metric: int, index: int
 ) -> int:
-    """Return sibling `index` of those of less load of `metric` (NOWHERE: any) with which `row` may swap its role."""
+    """Return sibling `index` of the siblings with less load of `metric` (NOWHERE: any) that `row` may swap with."""
     sibling = problem.sibling[row]
     while sibling != row:
         if _may_swap(problem, solution, draft, enforced, row, sibling, metric):
