@@ -22,9 +22,10 @@ from cluster.studies.base import (
     with_oracle,
 )
 from cluster.studies.design import BUDGET, StudySetting
-from cluster.studies.figures import Claim, ClaimTable, PolicyStudy, Violations
+from cluster.studies.figures import Claim, ClaimTable, PolicyStudy
 from cluster.studies.request import ANNEALING_PILOT, DENSITIES, StudyRequest
 from cluster.studies.risk import BEYOND_PAPERS
+from cluster.studies.violations import Violations
 from plb import PlbConfig, PlbError
 
 DAYS, REPEATS = 10.0, 3
@@ -76,6 +77,8 @@ class AnnealingStudy(PolicyStudy):
                 f"{better_count} ({tied_count}) of {setting_count}",
             ),
             Claim("oracle better than original", "7 of 16", f"{improved_count} of {setting_count}"),
+            Claim("modified against original, pairs", "", str(violations.pairs(modified, original))),
+            Claim("default against modified, pairs", "", str(violations.pairs(OVERLOAD.name, modified))),
         ]
 
     def tables(self, violations: Violations) -> list[ClaimTable]:

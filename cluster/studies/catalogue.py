@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from cluster.studies.annealing import AnnealingStudy, ConfigurationStudy
-from cluster.studies.calibration import CalibrationStudy
+from cluster.studies.calibration.study import CalibrationStudy
 from cluster.studies.compression import CompressionStudy
 from cluster.studies.policies import OverheadStudy, PlacementPolicyStudy
 from cluster.studies.rebalancing import RebalancingStudy

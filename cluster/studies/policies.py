@@ -27,15 +27,14 @@ from cluster.studies.figures import (
     Claim,
     ClaimTable,
     PolicyStudy,
-    Violations,
     counts_as_json,
     figures_of,
     placement_claims,
     table_of_claims,
-    violations_of,
 )
 from cluster.studies.request import POLICIES_PILOTS, StudyRequest
 from cluster.studies.runner import Finished, StudyResult
+from cluster.studies.violations import Violations, violations_of
 from workloads.regions import REGIONS, generate_history
 
 DAYS, REPEATS, CORE_REPEATS = 12.5, 20, 5

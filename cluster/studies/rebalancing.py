@@ -16,9 +16,10 @@ from rich.table import Table
 
 from cluster.studies.base import Arm, Base
 from cluster.studies.design import StudySetting
-from cluster.studies.figures import Claim, ClaimTable, PolicyStudy, Violations, means_of
+from cluster.studies.figures import Claim, ClaimTable, PolicyStudy, means_of
 from cluster.studies.request import ANNEALING_PILOT, StudyRequest
 from cluster.studies.runner import Finished, Row, StudyResult
+from cluster.studies.violations import Violations
 from cluster.tables import new_table
 from plb import PlbError
 from plb.settings.config import SERVICE_FABRIC_FORM

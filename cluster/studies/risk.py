@@ -14,17 +14,10 @@ import numpy as np
 
 from cluster.studies.base import ORIGINAL, OVERLOAD, Arm
 from cluster.studies.design import alike
-from cluster.studies.figures import (
-    Claim,
-    ClaimTable,
-    PolicyStudy,
-    Violations,
-    counts_as_json,
-    placement_claims,
-    table_of_claims,
-)
+from cluster.studies.figures import Claim, ClaimTable, PolicyStudy, counts_as_json, placement_claims, table_of_claims
 from cluster.studies.request import ANNEALING_PILOT, StudyRequest
 from cluster.studies.runner import Finished, StudyResult
+from cluster.studies.violations import Violations
 from plb import Replay
 from plb.risk.estimators import HistoricalSimulation, MonteCarlo
 from plb.validation import check_number

@@ -16,9 +16,10 @@ from cluster.errors import DensityError
 from cluster.runs.sweep import Task
 from cluster.studies.base import MODIFIED, ORIGINAL, OVERLOAD, QUICK_HISTORY_TENANTS, Base
 from cluster.studies.design import Design, digest, inputs_of, run_simulation
-from cluster.studies.figures import Claim, ClaimTable, PolicyStudy, Violations, figure_of_ratios
+from cluster.studies.figures import Claim, ClaimTable, PolicyStudy, figure_of_ratios
 from cluster.studies.request import PILOT_SEED, Pilot, StudyRequest
 from cluster.studies.runner import Failures, Row, run_tasks
+from cluster.studies.violations import Violations
 from plb.array_types import Float
 from workloads.region_parameters import RegionParameters, Usage, highest
 from workloads.regions import REGIONS

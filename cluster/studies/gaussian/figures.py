@@ -11,8 +11,9 @@ import polars as pl
 from rich.table import Table
 
 from cluster.plots.base import COLOURS, GREY, new_axes, new_figure, use_log_axis, use_open_axes
-from cluster.studies.figures import Claim, Ratio, figures_of, ratios_as_json, table_of_claims
+from cluster.studies.figures import Claim, figures_of, ratios_as_json, table_of_claims
 from cluster.studies.gaussian.packings import BY_CAPACITY, CANTELLI, GPAS, MEANS, MEANS_AND_GPAS
+from cluster.studies.violations import Ratio
 from cluster.tables import new_table
 from plb.risk.gaussian import OVERLOADS
 

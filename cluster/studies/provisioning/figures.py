@@ -13,7 +13,7 @@ from rich.table import Table
 
 from cluster.plots.base import COLOURS, new_axes, new_figure, styled, use_log_axis
 from cluster.results.intervals import half_width
-from cluster.studies.figures import Ratio, figures_of
+from cluster.studies.figures import figures_of
 from cluster.studies.provisioning.design import (
     ALGORITHMS,
     OF_CURVES,
@@ -27,6 +27,7 @@ from cluster.studies.provisioning.design import (
     rules_of,
 )
 from cluster.studies.runner import Row
+from cluster.studies.violations import Ratio
 from cluster.tables import new_table
 from plb.provisioning import AUTO, Rules
 from workloads.provisioning import GraphKind

@@ -26,10 +26,10 @@ from cluster.plots.base import COLOURS, plot_counts, plot_violations
 from cluster.plots.loads import availability_by_class, plot_availability, plot_load_bands, plot_load_map
 from cluster.plots.moves import plot_causes, plot_domain_moves, plot_energy, plot_failovers
 from cluster.plots.traces import plot_classes, plot_days, plot_growth, plot_lifetimes, plot_tenants, plot_usage
+from cluster.studies.calibration.scores import Scored, ScoreEstimate, Scores, plot_reliability
 from cluster.studies.compression import Effect, plot_effects
 from cluster.studies.design import StudySetting
 from cluster.studies.figures import ClaimTable, plot_ratios, plot_settings
-from cluster.studies.forecast_scores import Scored, ScoreEstimate, Scores, plot_reliability
 from cluster.studies.gaussian.figures import boxes
 from cluster.studies.peaks.panels import QUANTILES, Panel
 from cluster.studies.peaks.study import plot_panel

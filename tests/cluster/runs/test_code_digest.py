@@ -23,7 +23,7 @@ from cluster.runs import code_digest as module
 from cluster.runs.code_digest import PRESENTATION, code_digest, code_of, digest_of_code, is_below, roots, with_versions
 from cluster.runs.sweep import Task
 from cluster.studies.base import MODIFIED, base_of_scenario
-from cluster.studies.calibration import CalibrationStudy
+from cluster.studies.calibration.study import CalibrationStudy
 from cluster.studies.compression import CompressionStudy
 from cluster.studies.design import run_simulation
 from cluster.studies.gaussian.study import GaussianStudy

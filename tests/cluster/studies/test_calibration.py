@@ -14,9 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.simulation.recorder import RunResult
-from cluster.studies import calibration
 from cluster.studies.base import Arm, base_of_scenario
-from cluster.studies.calibration import (
+from cluster.studies.calibration import study as calibration
+from cluster.studies.calibration.scores import (
+    BINS,
+    NodePredictions,
+    Scored,
+    recalibrated_by_the_others,
+    scores_of,
+    tables_of_scores,
+)
+from cluster.studies.calibration.study import (
     ESTIMATORS,
     HORIZONS,
     OUTCOMES,
@@ -27,14 +35,6 @@ from cluster.studies.calibration import (
     recorded_violations,
 )
 from cluster.studies.design import prepared, run_simulation
-from cluster.studies.forecast_scores import (
-    BINS,
-    NodePredictions,
-    Scored,
-    recalibrated_by_the_others,
-    scores_of,
-    tables_of_scores,
-)
 from cluster.studies.request import StudyRequest
 from cluster.studies.runner import OutputDirectory
 from plb import InvalidValueError

@@ -12,10 +12,10 @@ import pytest
 from cluster.studies import annealing, policies, risk, sensitivity
 from cluster.studies.base import base_of_regions, base_of_scenario
 from cluster.studies.design import StudySetting, middle_of_each
-from cluster.studies.figures import Violations
 from cluster.studies.policies import OverheadStudy
 from cluster.studies.request import PILOT_SEED, StudyRequest
 from cluster.studies.runner import OutputDirectory
+from cluster.studies.violations import Violations
 from plb.testing import configuration_of
 from tests.cluster.small_studies import ONE_SETTING, design_of, small_study, study
 from tests.command_line import plb

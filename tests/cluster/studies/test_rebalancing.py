@@ -11,7 +11,6 @@ import pytest
 
 from cluster.studies.base import base_of_scenario
 from cluster.studies.design import StudySetting
-from cluster.studies.figures import Ratio, Violations
 from cluster.studies.rebalancing import (
     ALONE,
     DAILY,
@@ -27,6 +26,7 @@ from cluster.studies.rebalancing import (
     arms_of_regions,
     in_periods,
 )
+from cluster.studies.violations import Ratio, Violations
 from plb import PlbError
 from tests.command_line import plb
 from workloads.regions import REGIONS, generate, with_random_starts

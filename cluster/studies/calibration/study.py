@@ -21,9 +21,9 @@ from cluster.simulation.simulated_cluster import At, Kind, Process
 from cluster.simulation.simulation import Simulation
 from cluster.simulation.violations import ViolationOutcome, first_violations
 from cluster.studies.base import Arm
+from cluster.studies.calibration.scores import NodePredictions, Scored, figure_of_reliability, tables_of_scores
 from cluster.studies.design import SimulatedStudy, StudySetting, middle_of_each, prepared, require_complete
 from cluster.studies.figures import figures_of
-from cluster.studies.forecast_scores import NodePredictions, Scored, figure_of_reliability, tables_of_scores
 from cluster.studies.request import ANNEALING_PILOT, StudyRequest
 from cluster.studies.risk import ESTIMATORS
 from cluster.studies.runner import Finished, Row, StudyResult

@@ -201,7 +201,7 @@ class Scored:
     horizon: str
     """Label of the time within which a violation counts."""
     outcome: str
-    """How a violation is counted (`cluster.studies.calibration.OUTCOMES`)."""
+    """How a violation is counted (`cluster.studies.calibration.study.OUTCOMES`)."""
     scores: Scores
     """The scores."""
     recalibrated: Scores | None
