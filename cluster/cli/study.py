@@ -178,9 +178,11 @@ def clusters_command(
         raise typer.BadParameter("the scenario file has the tenants", param_hint="--region")
     if region and len(region) > 1 and study == "overhead":
         raise typer.BadParameter("overhead measures one region", param_hint="--region")
-    inputs = [] if scenario is None else [scenario, *inputs_of(read_scenario(scenario))]
+    inputs, workload = [], "-".join(region or ())
+    if scenario is not None:
+        described = read_scenario(scenario)
+        inputs, workload = [scenario, *inputs_of(described)], described.name
     check_outputs(inputs if traces is None else [*inputs, traces], [], json)
-    workload = "-".join(region or ()) if scenario is None else read_scenario(scenario).name
     published = path_of(study, workload or None) if publish else None
     request = StudyRequest(
         base=base_of(region, scenario, traces, quick=quick),

@@ -24,6 +24,7 @@ from cluster.results.summary_tables import (
     cell,
     compare,
     extension_figures,
+    further_figures,
     heading_of,
     ratio_cell,
 )
@@ -76,7 +77,7 @@ class ResultsComparison:
     @property
     def extension_figures(self) -> tuple[str, ...]:
         """The figures of the extension terms of any row."""
-        return tuple(dict.fromkeys(name for row in self.rows for name in row.figures if name not in FIGURES))
+        return further_figures(row.figures for row in self.rows)
 
     @property
     def interrupted(self) -> list[tuple[Results, RunSummary]]:
@@ -168,10 +169,12 @@ def _row(
             why_unpaired = (
                 "the number of tenants differs in every repeat" if runs_by_both else "no repeat is finished in both"
             )
+    of_first = extension_figures(first_runs)
+    of_both = (*FIGURES, *(name for name in extension_figures(runs) if name in of_first))
     differences = {
         name: Interval.of([run.figure(name) - reference.figure(name) for reference, run in pairs])
-        for name in (*FIGURES, *extension_figures(runs))
-        if pairs and (name in FIGURES or name in extension_figures(first_runs))
+        for name in of_both
+        if pairs
     }
     return Row(str(results[index].folder), policy, len(runs), figures, len(pairs), differences, why_unpaired)
 

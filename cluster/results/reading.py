@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar, get_args, get_origin
 
@@ -94,6 +94,7 @@ class _Timings:
     runs: list[_Timing]
 
 
+@cache
 def _converter() -> Converter:
     """Return a converter of plain values that refuses values of another type, and numbers out of their range."""
     converter = Converter()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -51,6 +51,11 @@ def extension_figures(runs: Iterable[RunSummary]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(f"{EXTENSION_TERMS}{term}" for run in runs for term in run.extension_terms))
 
 
+def further_figures(figures: Iterable[Mapping[str, Interval]]) -> tuple[str, ...]:
+    """Return the figures of any policy that not every run has, which are of extension terms, in their order."""
+    return tuple(dict.fromkeys(name for of_policy in figures for name in of_policy if name not in FIGURES))
+
+
 @attrs.frozen
 class Estimate(Interval):
     """A mean over repeats with its interval and its ratio to the first policy."""
@@ -73,8 +78,7 @@ class Comparison:
     @property
     def shown(self) -> tuple[str, ...]:
         """The figures of the closing table: `SHOWN`, and the extension terms of any policy."""
-        names = dict.fromkeys(name for figures in self.figures.values() for name in figures)
-        return (*SHOWN, *(name for name in names if name not in FIGURES))
+        return (*SHOWN, *further_figures(self.figures.values()))
 
     def as_json(self) -> dict[str, Any]:
         """Return the means under the keys of ``plb simulate --json``."""

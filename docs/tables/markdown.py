@@ -15,9 +15,9 @@ def figures(name: str) -> Any:
     return json.loads((ROOT / "docs" / "data" / f"{name}.json").read_text(encoding="utf-8"))
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table; the rows have as many cells as the head."""
-    lines = [_line(head), "|" + "---|" * len(head)]
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: int = 0) -> str:
+    """Return a table; the rows have as many cells as the head, and the last columns are `numbers`, aligned right."""
+    lines = [_line(head), "|" + "---|" * (len(head) - numbers) + "--:|" * numbers]
     for row in rows:
         if len(row) != len(head):
             raise ValueError(f"a row of {len(row)} cells below a head of {len(head)}: {row}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from docs.tables.markdown import figures
+from docs.tables.markdown import figures, table
 
 SIZES = (100, 1_000, 10_000)
 BALANCING = ("free", "limited", "priced", "as many")
@@ -34,14 +34,15 @@ def cells(runs: list[dict[str, Any]], task: str, nodes: int, seconds: float | No
 
 def balance_table() -> str:
     """Return the table of the tasks with budgets: of each size the largest, in which Rebalancer comes closest."""
-    lines = ["| task | nodes | CV Rebalancer | CV plb | moves Rebalancer | moves plb |", "|---|--:|--:|--:|--:|--:|"]
+    head = ("task", "nodes", "CV Rebalancer", "CV plb", "moves Rebalancer", "moves plb")
+    rows, measured = [], figures("rebalancer")["runs"]
     for task in BALANCING:
         for nodes in SIZES:
-            runs = cells(figures("rebalancer")["runs"], task, nodes, max(budgets(nodes)))
+            runs = cells(measured, task, nodes, max(budgets(nodes)))
             if len(runs) == 2:
-                texts = [*_compared(runs, "cv"), *(f"{run['moved']:,}" for run in runs)]
-                lines.append(f"| {NAMES[task]} | {nodes:,} | {' | '.join(texts)} |")
-    return "\n".join(lines)
+                moves = (f"{run['moved']:,}" for run in runs)
+                rows.append([NAMES[task], f"{nodes:,}", *_compared(runs, "cv"), *moves])
+    return table(head, rows, numbers=5)
 
 
 def _compared(runs: list[dict[str, Any]], name: str) -> list[str]:
@@ -52,21 +53,22 @@ def _compared(runs: list[dict[str, Any]], name: str) -> list[str]:
 
 def other_table() -> str:
     """Return the table of building, placement and repair."""
-    lines = ["| task | nodes | Rebalancer | plb |", "|---|--:|--:|--:|"]
+    rows, measured = [], figures("rebalancer")["runs"]
     for nodes in SIZES:
         of_size = [
-            [r for r in figures("rebalancer")["runs"] if r["engine"] == e and r["nodes"] == nodes]
-            for e in ("rebalancer", "plb")
+            [run for run in measured if run["engine"] == engine and run["nodes"] == nodes]
+            for engine in ("rebalancer", "plb")
         ]
         if all(of_size):
-            texts = [f"{min(run['build'] for run in runs):.2f} s" for runs in of_size]
-            lines.append(f"| build the model | {nodes:,} | {' | '.join(texts)} |")
+            rows.append(
+                ["build the model", f"{nodes:,}", *(f"{min(run['build'] for run in runs):.2f} s" for runs in of_size)]
+            )
     for task in ("placement", "repair"):
         for nodes in SIZES:
-            runs = cells(figures("rebalancer")["runs"], task, nodes, None)
+            runs = cells(measured, task, nodes, None)
             if len(runs) == 2:
-                lines.append(f"| {task} | {nodes:,} | {' | '.join(_outcome(run) for run in runs)} |")
-    return "\n".join(lines)
+                rows.append([task, f"{nodes:,}", *map(_outcome, runs)])
+    return table(("task", "nodes", "Rebalancer", "plb"), rows, numbers=3)
 
 
 def _outcome(run: dict[str, Any]) -> str:
