@@ -280,7 +280,7 @@ class PlacementAndLoadBalancing(DescribedCluster):
     def alternatives(self, partition: str, *, now: float | None = None) -> tuple[Alternatives, ...]:
         """Return, for each replica of a partition, the nodes that could take it and the rules that refuse the others.
 
-        The order is the order of `replicas`, without departing ends and standbys; without nodes the result is empty.
+        Replicas are in the order of `replicas`, without departing ends and standbys; without nodes the result is empty.
         All other replicas stay in their places. The rules of placement hold.
 
         Raises

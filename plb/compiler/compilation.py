@@ -164,7 +164,7 @@ class TranslatedKernel(CPUDispatcher):
 
 
 class SharedPart(TranslatedKernel):
-    """A shared kernel as its callers have it: its machine code is the code of an entry, found by its symbol."""
+    """A shared kernel as its callers have it: an entry has its machine code, found by its symbol."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function, inline=False)

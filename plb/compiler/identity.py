@@ -58,7 +58,7 @@ def share(function: Callable[..., object]) -> bool:
 
 
 def is_shared(function: Callable[..., object]) -> bool:
-    """Return whether a function is the function of a shared kernel."""
+    """Return whether a function belongs to a shared kernel."""
     return _SHARED.get(name_of(function)) is function
 
 
@@ -267,7 +267,7 @@ def _overloads_among(functions: int, attributes: int) -> Sequence[tuple[str, Cal
 
 
 def is_named_tuple(text: str) -> bool:
-    """Return whether `text_of` a type is the text of a tuple whose members have names."""
+    """Return whether `text_of` a type describes a tuple whose members have names."""
     return re.match(r"[\w.<>]+\(\w+:", text) is not None
 
 

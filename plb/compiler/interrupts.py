@@ -104,5 +104,5 @@ def _holding(change: Callable[Arguments, Result], number: int, handler: Handler)
 
 
 def _is_deferring(handler: object) -> bool:
-    """Return whether a handler is the handler of an outer context or call."""
+    """Return whether a handler belongs to an outer context or call."""
     return getattr(handler, "__module__", None) == __name__

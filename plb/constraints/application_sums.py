@@ -261,7 +261,7 @@ def needed_with_reservations(named: NamedSolution, row: int, node: int) -> list[
 def gains_too_much(problem: Problem, solution: Solution, row: int, growth: Int) -> bool:
     """Return whether a growth of the load of a placed `row`, (R,) quanta, would exceed a limit.
 
-    The limits are the limits of its node and of its application there.
+    The limits of its node and of its application there count.
     """
     node, application = int(solution.node[row]), int(problem.application[row])
     load = occupied_nodes(problem, solution)[node] + problem.leaving_load[node]

@@ -396,7 +396,7 @@ def _domain_name(named: NamedSolution, level: int, node: int) -> str:
 def _share(named: NamedSolution, level: int, row: int) -> tuple[int, int, dict[int, int]]:
     """Return the least and most allowed replicas of `row`'s partition in a domain, and the present ones in each.
 
-    The domains are the domains of a level under the parent of `row`'s; each is given by its first node.
+    The domains of a level under the parent of `row`'s count; each is given by its first node.
     """
     problem = named.problem
     parent = int(problem.parent[int(named.solution.node[row]), level])

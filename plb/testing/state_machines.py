@@ -441,7 +441,7 @@ def counterexample(
 ) -> str | None:
     """Return the shortest story found in which an invariant does not hold, or None; the same at every call.
 
-    The parameters are the parameters of `machine_of`.
+    Parameters as for `machine_of`.
     """
     case: Any = machine_of(subject, without=without, clusters=clusters, made_for=made_for)
     try:

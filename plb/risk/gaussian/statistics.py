@@ -122,7 +122,7 @@ class TaskStatistics:
 def observe(realisations: npt.ArrayLike, percentiles: Sequence[float] = ()) -> TaskStatistics:
     """Return the statistics of tasks whose usage was observed.
 
-    The variance is the variance of the observed values (divided by K, not K − 1): [2] section 3 takes μ and σ of
+    The variance of the observed values counts (divided by K, not K − 1): [2] section 3 takes μ and σ of
     the empirical distribution. Percentiles between two observed values are interpolated linearly.
 
     Parameters
