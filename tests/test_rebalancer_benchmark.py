@@ -8,6 +8,7 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
+from docs.tables import other_systems
 from plb import Budget
 from tests.sources import ROOT
 
@@ -95,7 +96,7 @@ def run_of(engine: str, task: str, seconds: float | None, **changed: float) -> d
     return {**run, **undone, "cv": 0.1, "hottest": 0.8, "moved": 1_234, **changed}
 
 
-def test_the_tables_show_both_engines_and_the_better_one(modules):
+def test_the_tables_show_both_engines_and_the_better_one(modules, monkeypatch):
     """A run without a partner has no line; a new run of a cell replaces the earlier one."""
     compare = modules.compare
     data = {"versions": {}, "runs": []}
@@ -104,10 +105,11 @@ def test_the_tables_show_both_engines_and_the_better_one(modules):
     compare.kept(data, "plb", "limited", 1_000, [run_of("plb", "limited", 10.0)])
     for engine, left in (("plb", 0), ("rebalancer", 12)):
         compare.kept(data, engine, "placement", 1_000, [run_of(engine, "placement", None, unplaced=left)])
-    assert compare.balance_table(data).splitlines()[2:] == [
+    monkeypatch.setattr(other_systems, "figures", {"rebalancer": data}.__getitem__)
+    assert other_systems.balance_table().splitlines()[2:] == [
         "| free moves | 1,000 | 0.1000 | **0.0500** | 1,234 | 1,234 |"
     ]
-    assert compare.other_table(data).splitlines()[2:] == [
+    assert other_systems.other_table().splitlines()[2:] == [
         "| build the model | 1,000 | 2.00 s | 2.00 s |",
         "| placement | 1,000 | 9.50 s, 1,234 moves, 12 not placed | 9.50 s, 1,234 moves |",
     ]
