@@ -23,8 +23,6 @@ from plb.risk.estimators import HistoricalSimulation, MonteCarlo
 from plb.validation import check_number
 
 DAYS, REPEATS = 10.0, 5
-MIDDLE = 2
-"""Number of densities of each workload, the middle ones of the study of annealing."""
 FILL_HOURS = 24.0
 """Hours over which the first tenants arrive. Estimators from reports have no data on tenants that arrive at once."""
 MONTE_CARLO = MonteCarlo.kind
@@ -70,7 +68,7 @@ class RiskStudy(PolicyStudy):
                 check_number("study", "days", request.days, low=FILL_HOURS / 24.0)
             tables = {**request.base.tables, "run": {"fill_hours": FILL_HOURS}}
             request = attrs.evolve(request, base=attrs.evolve(request.base, tables=tables))
-        return cls(request.design((ANNEALING_PILOT,), ARMS, repeats=REPEATS, days=DAYS, middle=MIDDLE))
+        return cls(request.design((ANNEALING_PILOT,), ARMS, repeats=REPEATS, days=DAYS))
 
     def claims(self, violations: Violations) -> list[Claim]:
         """Return our ratios of violations, also of the original energy, and of densities at equal violations."""
