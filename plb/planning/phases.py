@@ -289,7 +289,7 @@ class PhaseRun(PhaseState):
         suspects = suspects_after(problem, self.solution, suspects, self._others)
         after = Broken(find_breaches(problem, self.solution, hard, suspects), self._broken_extensions)
         check_start(self.state, problem, self.solution, self.start, before, after)
-        if self.solution.totals.displaced > limit:
+        if self.solution.totals.displaced > limit + 1:  # a last swap of roles may displace one replica more
             raise ConflictError(f"plan: moves more than {limit} replicas with the plan of start; balance without it")
         return self._energy(self.solution).total
 

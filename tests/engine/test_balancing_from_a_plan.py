@@ -13,6 +13,7 @@ from plb import (
     Node,
     Partition,
     PlacementAndLoadBalancing,
+    PlbConfig,
     Replica,
     Role,
     Service,
@@ -21,7 +22,7 @@ from plb.model import DeactivationIntent
 from plb.model.move import MoveKind
 from plb.testing import busy_clusters
 from tests.engine.extension_constraints import OffLastNode
-from tests.engine.stories import add_instance, engine_with
+from tests.engine.stories import CPU, add_instance, engine_with
 from tests.engine.strategies import examples
 
 NODES = {f"n{node}": 100.0 for node in range(6)}
@@ -136,6 +137,26 @@ def test_a_plan_that_no_longer_fits_is_refused(change, words):
         engine.balance(start=plan)
     assert engine.node_loads() == twin.node_loads()
     assert engine.balance() == twin.balance()
+
+
+@pytest.mark.parametrize("seed", [22, 30])
+def test_a_start_may_have_the_swap_that_exceeds_the_limit_by_one_replica(seed):
+    """A quarter of six replicas may move; a move and a swap displace three."""
+    nodes = [Node(f"n{index}", capacities={"cpu": 100.0}) for index in range(4)]
+    settings = {"max_percentage_to_move": 0.25, "swap_primary_probability": 0.5, "cooling": "by_round", "chains": 1}
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[CPU], w_imbalance=1000.0, **settings), seed=seed)
+    for node in nodes:
+        engine.update_node(node)
+    engine.update_service(Service("db", stateful=True))
+    for index in range(3):
+        name, loads = f"db/{index}", {f"n{index % 2}": 40.0, "n2": 3.0}
+        replicas = [Replica(role, node) for role, node in zip((Role.PRIMARY, Role.SECONDARY), loads, strict=True)]
+        engine.update_partition(Partition(name, service="db", replicas=replicas))
+        for node, load in loads.items():
+            engine.report_load(name, node, {"cpu": load})
+    plan = engine.balance(budget=20)
+    assert {move.kind for move in plan.moves} == {MoveKind.MOVE, MoveKind.SWAP}
+    assert len(engine.balance(budget=20, start=plan).moves) >= 1
 
 
 @pytest.mark.parametrize(
