@@ -194,7 +194,13 @@ def as_json(
     for kind, of_kind in kinds.items():
         for setting, with_kind in zip(settings, of_kind.as_json(), strict=True):
             setting[kind] = with_kind["violations"]
-    further = {"arms": costs, "counts": counts_as_json(claims), "ratios_avoidable": ratios_as_json(avoidable)}
+    further = {
+        "arms": costs,
+        "counts": counts_as_json(claims),
+        "ratios_avoidable": ratios_as_json(avoidable),
+        "counts_avoidable": counts_as_json(avoidable),
+        "paper": {claim.label: claim.paper for claim in claims if claim.paper},
+    }
     return figures_of(study, settings, ratios_as_json(claims), **further)
 
 

@@ -259,8 +259,9 @@ def test_arms_without_a_common_repeat_are_not_compared():
     runs = [{**task.arguments, "violations": 3.0} for task in design.tasks()]
     found = AnnealingStudy(design).result(Finished([run for run in runs if (run["arm"], run["density"]) in finished]))
     assert found.tables == ()
-    empty = {"settings": [], "ratios": {}, "arms": {}, "counts": {}, "ratios_avoidable": {}}
-    assert found.figures == {"study": "annealing", **empty}
+    keys = ("ratios", "arms", "counts", "ratios_avoidable", "counts_avoidable", "paper")
+    empty = {key: {} for key in keys}
+    assert found.figures == {"study": "annealing", "settings": [], **empty}
     assert found.plots == {"figure8.png": None}
 
 
