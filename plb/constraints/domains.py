@@ -7,7 +7,6 @@ rules differ in their domains alone. `plb.state.spread` counts replicas in domai
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import partial
 
@@ -22,16 +21,8 @@ from plb.model.move import Phase, Reason
 from plb.model.outcome import RuledOut
 from plb.model.rules import NO_REFUSAL, Breach, Rule, RuleMask
 from plb.phrasing import counted, listed, rule_in_words
-from plb.state.arrays import Problem, Solution, siblings_of
-from plb.state.spread import (
-    ANY,
-    EVEN,
-    excess_above_ceiling,
-    siblings_in_domain,
-    some_domain_below,
-    spreads_badly,
-    under_parent,
-)
+from plb.state.arrays import Problem, Solution
+from plb.state.spread import ANY, EVEN, siblings_in_domain, some_domain_below, spreads_badly
 
 FAULT_DOMAIN, UPGRADE_DOMAIN = int(Rule.FAULT_DOMAIN), int(Rule.UPGRADE_DOMAIN)
 SPREADING = 1 << FAULT_DOMAIN | 1 << UPGRADE_DOMAIN
@@ -105,89 +96,103 @@ def _breaks_spread(problem: Problem, solution: Solution, level: int, row: int, t
     return bool(siblings_in_domain(domain, solution.node, problem.sibling, problem.unspread, row, target) + 1 > most)
 
 
-@kernel(inline=True)
-def excess_in_domain(problem: Problem, solution: Solution, level: int, row: int) -> int:
-    """Return the number of excess replicas of its partition in the domain of `row` at this level; 0 if not placed."""
-    most = problem.most_in_domain[problem.service[row], level]
-    node = solution.node[row]
-    if most == ANY or node == NOWHERE or problem.unspread[row]:
-        return 0
-    if most == EVEN:
-        return excess_above_ceiling(
-            problem.domain[:, level],
-            problem.parent[:, level],
-            problem.siblings[problem.feasibility_class[row], :, level],
-            solution.node,
-            problem.sibling,
-            problem.unspread,
-            row,
-        )
-    if not counts_for_limit(problem, solution, level, row):
-        return 0
-    inside = 1
-    sibling = problem.sibling[row]
-    while sibling != row:
-        if counts_for_limit(problem, solution, level, sibling):
-            inside += problem.domain[solution.node[sibling], level] == problem.domain[node, level]
-        sibling = problem.sibling[sibling]
-    return int(max(0, inside - most))
-
-
 @kernel
-def counts_for_limit(problem: Problem, solution: Solution, level: int, row: int) -> bool:
-    """Return whether `row` counts for a largest number of replicas in its domain at a level (`most_in_domain` above 0).
+def counts_for_spread(problem: Problem, solution: Solution, level: int, row: int) -> bool:
+    """Return whether `row` counts for the spread at a level.
 
-    It counts also on a node that is out of service, unless the node is not allowed for the service.
+    It counts in a domain with a usable node. For a largest number of replicas (`most_in_domain` above 0), it counts
+    also on a node that is out of service, unless the node is not allowed for the service.
     """
     node = solution.node[row]
     if node == NOWHERE or problem.unspread[row]:
         return False
     feasibility_class = problem.feasibility_class[row]
-    return bool(
-        problem.siblings[feasibility_class, node, level] > 0 or problem.feasibility_classes[feasibility_class, node]
-    )
+    if problem.siblings[feasibility_class, node, level] > 0:
+        return True
+    is_allowed = problem.feasibility_classes[feasibility_class, node]
+    return bool(is_allowed and problem.most_in_domain[problem.service[row], level] != EVEN)
+
+
+@kernel
+def count_replicas(problem: Problem, solution: Solution, level: int, row: int, node: int) -> tuple[int, int]:
+    """Return how many replicas of the partition of `row` count under the parent of the domain of `node`, and in it."""
+    parent, domain = problem.parent[node, level], problem.domain[node, level]
+    under_parent = 0
+    inside = 0
+    member = row
+    while True:
+        if counts_for_spread(problem, solution, level, member):
+            member_node = solution.node[member]
+            under_parent += problem.parent[member_node, level] == parent
+            inside += problem.domain[member_node, level] == domain
+        member = problem.sibling[member]
+        if member == row:
+            return under_parent, inside
+
+
+@kernel
+def bounds_of_domain(problem: Problem, level: int, row: int, node: int, replicas: int) -> tuple[int, int]:
+    """Return the least and most replicas of the partition of `row` in the domain of `node`.
+
+    `replicas`: how many count under the parent of the domain.
+    """
+    most = problem.most_in_domain[problem.service[row], level]
+    if most != EVEN:
+        return 0, int(most)
+    domains = problem.siblings[problem.feasibility_class[row], node, level]
+    return int(replicas // domains), int((replicas + domains - 1) // domains)
+
+
+@kernel(inline=True)
+def excess_in_domain(problem: Problem, solution: Solution, level: int, row: int) -> int:
+    """Return the number of excess replicas of its partition in the domain of `row` at this level; 0 if not placed."""
+    if problem.most_in_domain[problem.service[row], level] == ANY or not counts_for_spread(
+        problem, solution, level, row
+    ):
+        return 0
+    node = solution.node[row]
+    replicas, inside = count_replicas(problem, solution, level, row, node)
+    _, most = bounds_of_domain(problem, level, row, node, replicas)
+    return int(max(0, inside - most))
 
 
 @kernel
 def breaks_level(problem: Problem, solution: Solution, level: int, row: int) -> bool:
-    """Return whether the domain of `row` at this level has excess replicas of its partition, or starves another."""
-    if problem.sibling[row] == row:
+    """Return whether the domain of `row` at this level has excess replicas of its partition, or starves another.
+
+    It starves another domain if it has more replicas than the least of an even spread, and the other has fewer.
+    """
+    is_limited = problem.most_in_domain[problem.service[row], level] != ANY
+    if not is_limited or problem.sibling[row] == row or not counts_for_spread(problem, solution, level, row):
         return False
-    return excess_in_domain(problem, solution, level, row) > 0 or starves_another(problem, solution, level, row)
-
-
-@kernel
-def starves_another(problem: Problem, solution: Solution, level: int, row: int) -> bool:
-    """Return whether an even spread is broken: more than floor(r/k) replicas in `row`'s domain, fewer in another."""
     node = solution.node[row]
-    siblings = problem.siblings[problem.feasibility_class[row], :, level]
-    is_even = problem.most_in_domain[problem.service[row], level] == EVEN
-    if not is_even or node == NOWHERE or problem.unspread[row] or siblings[node] == 0:
-        return False
-    domain = problem.domain[:, level]
-    parent = problem.parent[:, level]
-    replicas, inside = under_parent(
-        domain, parent, siblings, solution.node, problem.sibling, problem.unspread, row, node
-    )
-    floor = replicas // siblings[node]
-    return inside > floor > 0 and some_domain_below(
-        domain, parent, siblings, solution.node, problem.sibling, problem.unspread, row, node, floor
+    replicas, inside = count_replicas(problem, solution, level, row, node)
+    least, most = bounds_of_domain(problem, level, row, node, replicas)
+    if inside > most or not inside > least > 0:
+        return bool(inside > most)
+    return some_domain_below(
+        problem.domain[:, level],
+        problem.parent[:, level],
+        problem.siblings[problem.feasibility_class[row], :, level],
+        solution.node,
+        problem.sibling,
+        problem.unspread,
+        row,
+        node,
+        least,
     )
 
 
 @kernel
 def exceeds_share(problem: Problem, solution: Solution, level: int, row: int) -> bool:
     """Return whether an even spread keeps floor((r-1)/k) replicas in the domain of a placed `row` without it."""
-    node = solution.node[row]
-    siblings = problem.siblings[problem.feasibility_class[row], :, level]
     is_even = problem.most_in_domain[problem.service[row], level] == EVEN
-    if not is_even or problem.unspread[row] or siblings[node] == 0:
+    if not is_even or not counts_for_spread(problem, solution, level, row):
         return True
-    domain, parent = problem.domain[:, level], problem.parent[:, level]
-    replicas, inside = under_parent(
-        domain, parent, siblings, solution.node, problem.sibling, problem.unspread, row, node
-    )
-    return bool(inside > (replicas - 1) // siblings[node])
+    node = solution.node[row]
+    replicas, inside = count_replicas(problem, solution, level, row, node)
+    floor, _ = bounds_of_domain(problem, level, row, node, replicas - 1)
+    return bool(inside > floor)
 
 
 @kernel
@@ -334,16 +339,10 @@ def _find_levels(problem: Problem, solution: Solution, rule: int, row: int, node
 def _full_domain(named: NamedSolution, row: int, node: int, level: int) -> FullDomain:
     """Return the domain of `node` at a level, which may not have `row` besides the replicas of its partition there."""
     problem, name = named.problem, _domain_name(named, level, node)
-    by_domain = _replicas_by_domain(named, level, row)
-    inside = by_domain[int(problem.domain[node, level])]
-    most = int(problem.most_in_domain[problem.service[row], level])
-    if most != EVEN:
-        return FullDomain(name, inside, most)
-    domains = _domains_under(named, level, None, int(problem.parent[node, level]))
-    replicas = 1 + sum(by_domain[domain] for _, domain in domains)
-    floor, remainder = divmod(replicas, int(problem.siblings[problem.feasibility_class[row], node, level]))
-    ceiling = floor + (remainder > 0)
-    return FullDomain(name, inside, ceiling if inside >= ceiling else floor)
+    replicas, inside = count_replicas(problem, named.solution, level, row, node)
+    least, most = bounds_of_domain(problem, level, row, node, replicas + 1)
+    is_even = problem.most_in_domain[problem.service[row], level] == EVEN
+    return FullDomain(name, inside, least if is_even and inside < most else most)
 
 
 def _breaches(named: NamedSolution, rule: Rule) -> Iterator[UnevenSpread]:
@@ -369,21 +368,52 @@ def _mark_uneven(problem: Problem, solution: Solution, level: int, breaks: Bool)
 
 def _uneven(named: NamedSolution, rule: Rule, level: int, row: int) -> list[UnevenSpread]:
     """Return the verdicts on the domains of a level under the parent of `row`'s that break a rule for its partition."""
-    least, most, replicas = _share(named, level, row)
+    problem, node = named.problem, int(named.solution.node[row])
+    replicas, _ = count_replicas(problem, named.solution, level, row, node)
+    least, most = bounds_of_domain(problem, level, row, node, replicas)
+    nodes = _domains_beside(named, level, row)
+    counts = np.empty(len(nodes), np.int64)
+    _count_in_domains(problem, named.solution, level, row, nodes, counts)
     return [
         UnevenSpread(
             rule=rule.name.lower(),
             partition=named.state.row_partition[row],
-            domain=_domain_name(named, level, node),
-            level=level + 1 - _levels_of(named.problem, rule)[0],
+            domain=_domain_name(named, level, first_node),
+            level=level + 1 - _levels_of(problem, rule)[0],
             replicas=count,
             least=least,
             most=most,
             priority=named.priorities[rule],
         )
-        for node, count in replicas.items()
+        for first_node, count in zip(nodes.tolist(), counts.tolist(), strict=True)
         if not least <= count <= most
     ]
+
+
+@kernel
+def _count_in_domains(problem: Problem, solution: Solution, level: int, row: int, nodes: Int, replicas: Int) -> None:
+    """Write to `replicas`, (n,), how many replicas of the partition of `row` count in the domain of each of `nodes`."""
+    for index in range(nodes.shape[0]):
+        _, replicas[index] = count_replicas(problem, solution, level, row, nodes[index])
+
+
+def _domains_beside(named: NamedSolution, level: int, row: int) -> Int:
+    """Return the first node of each domain of a level under the parent of `row`'s.
+
+    For an even spread, only of domains that are usable for `row`.
+    """
+    problem, parent = named.problem, int(named.problem.parent[int(named.solution.node[row]), level])
+    is_even = problem.most_in_domain[problem.service[row], level] == EVEN
+    feasibility_class = int(problem.feasibility_class[row]) if is_even else None
+    key = ("domains", level, feasibility_class, parent)
+    if key not in named.kept:
+        is_inside = problem.parent[:, level] == parent
+        if feasibility_class is not None:
+            is_inside &= problem.siblings[feasibility_class, :, level] > 0
+        inside = np.flatnonzero(is_inside)
+        named.kept[key] = inside[np.unique(problem.domain[inside, level], return_index=True)[1]]
+    nodes: Int = named.kept[key]
+    return nodes
 
 
 def _domain_name(named: NamedSolution, level: int, node: int) -> str:
@@ -391,56 +421,6 @@ def _domain_name(named: NamedSolution, level: int, node: int) -> str:
     if named.problem.domain_rule[level] == UPGRADE_DOMAIN:
         return named.state.nodes[node].upgrade_domain_name
     return "fd:/" + "/".join(named.state.nodes[node].fault_domain_path[: level + 1])
-
-
-def _share(named: NamedSolution, level: int, row: int) -> tuple[int, int, dict[int, int]]:
-    """Return the least and most allowed replicas of `row`'s partition in a domain, and the present ones in each.
-
-    The domains of a level under the parent of `row`'s count; each is given by its first node.
-    """
-    problem = named.problem
-    parent = int(problem.parent[int(named.solution.node[row]), level])
-    by_domain = _replicas_by_domain(named, level, row)
-    most = int(problem.most_in_domain[problem.service[row], level])
-    feasibility_class = int(problem.feasibility_class[row]) if most == EVEN else None
-    domains = _domains_under(named, level, feasibility_class, parent)
-    replicas = {node: by_domain[domain] for node, domain in domains}
-    if most != EVEN:
-        return 0, most, replicas
-    floor, remainder = divmod(sum(replicas.values()), len(replicas))
-    return floor, floor + (remainder > 0), replicas
-
-
-def _domains_under(
-    named: NamedSolution, level: int, feasibility_class: int | None, parent: int
-) -> list[tuple[int, int]]:
-    """Return the first node and the number of each domain of a level under a parent domain.
-
-    Only domains that are usable for a feasibility class count; None: all.
-    """
-    key = ("domains", level, feasibility_class, parent)
-    if key not in named.kept:
-        problem = named.problem
-        is_inside = problem.parent[:, level] == parent
-        if feasibility_class is not None:
-            is_inside &= problem.siblings[feasibility_class, :, level] > 0
-        inside = np.flatnonzero(is_inside)
-        domain, first = np.unique(problem.domain[inside, level], return_index=True)
-        named.kept[key] = list(zip(inside[first].tolist(), domain.tolist(), strict=True))
-    domains: list[tuple[int, int]] = named.kept[key]
-    return domains
-
-
-def _replicas_by_domain(named: NamedSolution, level: int, row: int) -> Counter[int]:
-    """Return how many replicas of the partition of `row` count in each domain of a level."""
-    problem, node = named.problem, named.solution.node
-    standing = [
-        sibling for sibling in siblings_of(problem, row) if node[sibling] != NOWHERE and not problem.unspread[sibling]
-    ]
-    counts = problem.siblings[problem.feasibility_class[row], :, level] > 0
-    if problem.most_in_domain[problem.service[row], level] != EVEN:
-        counts |= problem.feasibility_classes[problem.feasibility_class[row]]
-    return Counter(int(problem.domain[node[sibling], level]) for sibling in standing if counts[node[sibling]])
 
 
 def _reason(named: NamedSolution, phase: Phase, row: int, rule: Rule) -> Reason:
