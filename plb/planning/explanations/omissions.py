@@ -76,15 +76,15 @@ def omissions_of(named: NamedSolution) -> Iterator[Omission]:
     """Yield what the description of a cluster leaves open: by node, then by partition."""
     state, node = named.state, named.solution.node
     table = state.rows
-    stands = (node != NOWHERE) & ~named.problem.unspread & ~table.leaving
-    is_down = np.array([*(not each.up for each in state.nodes), False])
+    stands = ~named.problem.unspread & ~table.leaving
     is_expected = table.still & ~table.building  # the host knows that it does not run
-    for row in np.flatnonzero(stands & is_down[node] & ~is_expected).tolist():
+    down = [index for index, each in enumerate(state.nodes) if not each.up]
+    for row in np.flatnonzero(np.isin(node, down) & stands & ~is_expected).tolist():
         yield OnDownNode(state.row_partition[row], named.role_of(row), named.node_of(row))
     waits = (DeactivationIntent.PAUSE, DeactivationIntent.RESTART)
-    is_paused = np.array([*(each.up and each.deactivation_intent in waits for each in state.nodes), False])
-    stays = stands & is_paused[node] & (named.problem.role == PRIMARY) & (~table.upgrading | table.swaps_out)
-    for row in np.flatnonzero(stays).tolist():
+    paused = [index for index, each in enumerate(state.nodes) if each.up and each.deactivation_intent in waits]
+    stays = stands & (named.problem.role == PRIMARY) & (~table.upgrading | table.swaps_out)
+    for row in np.flatnonzero(np.isin(node, paused) & stays).tolist():
         name, described = state.row_partition[row], state.nodes[int(node[row])]
         is_alone = len(state.partition(name).rows) == 1
         if is_alone or not table.upgrading[row]:
