@@ -179,9 +179,7 @@ def settings(base: Base, densities: Sequence[float] | None) -> list[StudySetting
             for density in densities or (base.density,)
         ]
     known_densities = DENSITIES["annealing", VCORES]
-    return [
-        StudySetting(name, VCORES, density) for name in TUNED_ON for density in densities or known_densities[name]
-    ]
+    return [StudySetting(name, VCORES, density) for name in TUNED_ON for density in densities or known_densities[name]]
 
 
 class ConfigurationStudy(PolicyStudy):

@@ -6,7 +6,8 @@ import platform
 import re
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from plb.errors import ConflictError
 
 DATA = Path("docs") / "data"
 """Directory of the published results in a checkout."""
+WITHOUT_EFFECT = ("--out", "--json", "--jobs", "--scheduler")
+"""Options on which no figure depends."""
 
 
 def path_of(study: str, workload: str | None) -> Path:
@@ -33,13 +36,23 @@ def publish(figures: Mapping[str, Any], folder: Path, path: Path) -> None:
     heads = [json_object(file) or {} for file in sorted(folder.rglob(STUDY))]
     seconds = [second for file in folder.rglob(TIMINGS) for second in cpu_seconds(file)]
     run = {
-        "command": shlex.join(["plb", *sys.argv[1:]]),
+        "command": command_of(sys.argv[1:]),
         "repeats": next((head["repeats"] for head in heads if "repeats" in head), None),
         "runs": len(seconds),
         "cpu_seconds": round(sum(seconds), 1),
         "processor": processor(),
     }
     write_json(path, {**stamped_as(figures, folder), "run": run})
+
+
+def command_of(arguments: Sequence[str]) -> str:
+    """Return the command of a study with the options on which its figures depend."""
+    kept = [
+        argument
+        for before, argument in pairwise(["", *arguments])
+        if before not in WITHOUT_EFFECT and argument.partition("=")[0] not in WITHOUT_EFFECT
+    ]
+    return shlex.join(["plb", *kept])
 
 
 def cpu_seconds(timings: Path) -> list[float]:

@@ -9,6 +9,7 @@ import pytest
 
 from docs.tables import markdown, pages
 from docs.tables.pages import PAGES, PLACE, page_with_tables
+from docs.tables.scorecard import Verdict, verdict_on
 from tests.sources import ROOT
 
 
@@ -49,3 +50,18 @@ def test_neither_system_breaks_a_limit() -> None:
 
 def test_the_readme_has_ten_repeats() -> None:
     assert {row["repeats"] for row in markdown.figures("quickstart")["rows"]} == {10}
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (2.2, 2.9, Verdict.REPRODUCED),
+        (2.7, 3.1, Verdict.REPRODUCED),
+        (1.9, 2.5, Verdict.PARTLY),
+        (0.9, 2.9, Verdict.PARTLY),
+        (0.5, 0.9, Verdict.REVERSED),
+    ],
+)
+def test_the_interval_decides_on_a_ratio(low: float, high: float, verdict: Verdict) -> None:
+    """The paper has 2.6: an interval that excludes 1 and reaches it reproduces the claim, one below 1 reverses it."""
+    assert verdict_on({"low": low, "high": high}, 2.6) is verdict
