@@ -68,15 +68,20 @@ class LearningConfig:
     name: str = "learning"
     """Name of the policy, for tables and directories."""
     machines: Dimensions = attrs.field(factory=Dimensions)
+    """Dimensions of an episode."""
     jobs: Jobs = attrs.field(factory=SyntheticJobs)
+    """Jobs of the training and, from other sequences, of the evaluation."""
     bootstrap: Jobs | None = None
     """Jobs of the first stage of the training, for example of historical traces ([4], "Boot-strapping Learning");
     None: there is no such stage."""
     bootstrap_iterations: int = BOOTSTRAP_ITERATIONS
     """Updates of the weights in that stage."""
     penalties: Penalties = attrs.field(factory=Penalties)
+    """Penalties of the reward."""
     training: TrainingSettings = attrs.field(factory=TrainingSettings)
+    """Settings of the training."""
     evaluation: EvaluationSection = attrs.field(factory=EvaluationSection)
+    """Settings of the evaluation."""
 
     def __attrs_post_init__(self) -> None:
         check_directory_name("learning file", self.name)

@@ -29,6 +29,7 @@ class Text:
     """A paragraph."""
 
     text: str
+    """The text of the paragraph."""
 
 
 @attrs.frozen
@@ -66,6 +67,7 @@ class Gallery:
     """Images in a row, if they fit."""
 
     pictures: tuple[Picture, ...]
+    """The images, from left to right."""
 
 
 @attrs.frozen
@@ -73,6 +75,7 @@ class Tables:
     """Tables in a row, if they fit."""
 
     tables: tuple[PageTable, ...]
+    """The tables, from left to right."""
 
 
 Block = Text | PageTable | Tables | Gallery

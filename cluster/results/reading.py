@@ -32,6 +32,7 @@ class _Cluster:
     """What is read of ``[cluster]`` of the scenario."""
 
     violation_threshold: Annotated[float, Range(high=1.0, low_open=True)]
+    """Threshold of violations as a share of the capacity, 0 < f <= 1."""
 
 
 @attrs.frozen
@@ -39,7 +40,9 @@ class _RunSection:
     """What is read of ``[run]`` of the scenario."""
 
     policies: list[str]
+    """Names of the policies."""
     repeats: Annotated[int, Range(1, MOST_REPEATS, whole=True)] | None = None
+    """Number of repeats; None: the scenario does not say."""
 
 
 @attrs.frozen
@@ -47,11 +50,14 @@ class _Scenario:
     """What is read of the scenario, which another version may have written."""
 
     name: str
+    """Name of the scenario."""
     cluster: _Cluster
     run: _RunSection
+    """The sections with these names."""
     workload: Mapping[str, Any] = attrs.Factory(dict)
     policies: Mapping[str, Mapping[str, Any]] = attrs.Factory(dict)
     engine: Mapping[str, Any] = attrs.Factory(dict)
+    """The sections with these names; of these, only the types are checked."""
 
 
 @attrs.frozen(kw_only=True)
@@ -59,8 +65,11 @@ class _Run(RunTotals):
     """A run in a summary."""
 
     policy: str
+    """Name of the policy."""
     repeat: Count
+    """Number of the repeat, from 0."""
     complete: bool
+    """False if the run was interrupted."""
 
 
 @attrs.frozen
@@ -68,13 +77,21 @@ class _Summary:
     """The contents of ``summary.json``."""
 
     scenario: _Scenario
+    """The scenario with all defaults."""
     scenario_sha256: str
+    """SHA-256 of its canonical JSON, in hexadecimal digits."""
     seed: int
+    """Seed of the scenario."""
     versions: Mapping[str, str]
+    """Version of Python and of each package."""
     metrics: Mapping[str, str]
+    """Unit of each metric."""
     complete: bool
+    """Whether all runs are there and complete."""
     runs: list[_Run]
+    """The runs, in any order."""
     split: Mapping[str, Any] = attrs.Factory(dict)
+    """How the tenants were split into history and simulated ones; empty if that is not recorded."""
 
 
 @attrs.frozen
@@ -82,9 +99,13 @@ class _Timing:
     """A run in the timings."""
 
     policy: str
+    """Name of the policy."""
     repeat: Count
+    """Number of the repeat, from 0."""
     seconds: Mapping[str, Amount]
+    """Wall-clock seconds by part and in ``"total"``, without compilation."""
     slowest: list[SlowPlan]
+    """The slowest plans."""
 
 
 @attrs.frozen
@@ -92,6 +113,7 @@ class _Timings:
     """The contents of ``timings.json``."""
 
     runs: list[_Timing]
+    """The runs, one for each run of the summary."""
 
 
 @cache

@@ -280,48 +280,78 @@ class ApplicationTotals:
     """The use of one application: means and maxima over the meterings; loads by metric."""
 
     nodes: Amount
+    """Mean number of nodes with a replica of the application."""
     most_nodes: Count
+    """Largest number of such nodes."""
     load: Mapping[str, Amount]
+    """Mean load of the application."""
     largest_load: Mapping[str, Amount]
+    """Largest load of the application."""
     largest_load_on_node: Mapping[str, Amount]
+    """Largest load of the application on one node. All loads are in the units of the metrics."""
 
 
 @attrs.frozen(kw_only=True)
 class RunTotals:
-    """The figures of a run in ``summary.json``; docs/formats.md has their meanings."""
+    """The figures of a run in ``summary.json``."""
 
     simulated_seconds: Amount
+    """Seconds from the start to the end of the run."""
     tenants: Count
+    """Number of tenants that arrived."""
     violations: Count
     violations_avoidable: Count
     violations_unavoidable: Count
+    """Violations, a node and a time each: all, avoidable and unavoidable ones."""
     violation_rows: Count
+    """Violations by metric: rows of the table of shortages."""
     shortages_covered: Count
     shortages_unresolved: Count
     shortages_unresolved_unavoidable: Count
+    """Shortages, a node and a time each: covered by moves under way, relieved by no move, and the unavoidable ones of
+    the latter."""
     violated_node_minutes: Amount
+    """Minutes of all nodes at or above a threshold."""
     failovers: Count
     failovers_by_cause: Mapping[str, Count]
+    """Moves except moves of balancing: all, and by cause."""
     moves: Count
     moves_by_cause: Mapping[str, Count]
+    """All moves, and by cause."""
     swaps: Count
+    """Moves that exchange the roles of a primary and a secondary."""
     copied_gb: Amount
+    """Data that moves copy, GB."""
     placement_failures: Count
+    """Tenants with a replica that could not be placed on arrival."""
     refusals: Count
+    """Failed attempts to place a replica."""
     downtime_seconds: Amount
+    """Seconds without service, over all tenants."""
     availability: Share | None
+    """Share of the stays of all tenants with service; None without any stay."""
     quorum_losses: Count
+    """Number of losses of a quorum."""
     node_faults: Count
+    """Number of faults of nodes."""
     upgraded_domains: Count
+    """Number of upgrade domains that were upgraded and healthy."""
     rolled_back_domains: Count
+    """Number of steps of upgrades that returned a domain to its previous version."""
     scale_outs: Count
     scale_ins: Count
+    """Numbers of increases and of decreases by auto scaling."""
     waiting_seconds: Count
+    """Seconds until a quorum of the replicas had a place, over all tenants."""
     plans: Count
+    """Number of plans."""
     proposals_drawn: Count
     proposals_scored: Count
+    """Proposals generated, and proposals that passed the constraints."""
     applications: Mapping[str, ApplicationTotals] = attrs.Factory(dict)
+    """Use of each application, by name."""
     extension_terms: Mapping[str, Number] = attrs.Factory(dict)
+    """Mean over time of each extension term, by name, without its weight."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures by name, without applications and extension terms if there are none."""

@@ -22,7 +22,9 @@ class _State:
     """Seconds of compilation in this process, and start of the present one; replaced as a whole for threads."""
 
     seconds: float = 0.0
+    """Seconds of the blocks that have ended."""
     begun: float | None = None
+    """`time.perf_counter` at the start of the running block; None: none is running."""
 
 
 class CompilationClock:

@@ -94,6 +94,7 @@ class MachineCode:
     address: int
     """Where kernels find it."""
     stored: Stored
+    """What the cache keeps of the entry."""
 
 
 def is_compiled() -> bool:
@@ -190,8 +191,11 @@ class _SharedSignature:
     """The properties of a compiled function that Numba reads."""
 
     entry_point: object
+    """Key under which the target of Numba has the function."""
     signature: Any
+    """Types of the result and of the arguments."""
     objectmode: bool = False
+    """Whether the function needs the interpreter."""
 
 
 @cache

@@ -25,6 +25,7 @@ class Late:
     """A value that is pickled separately, and read only when it is needed."""
 
     value: Callable[[], Any]
+    """Returns the value."""
 
     def __reduce__(self) -> Any:
         return _read_late, (pickle.dumps(self.value()),)

@@ -211,6 +211,7 @@ class WithoutParent(RuledOut):
     parent: str
     parent_partitions: int
     together_on: tuple[str, ...]
+    """As in `Apart`."""
 
     def __str__(self) -> str:
         return _parent_in_words(self.parent, self.parent_partitions, self.together_on)

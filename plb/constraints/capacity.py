@@ -275,6 +275,7 @@ class Full(RuledOut):
     nodes: int
     """Number of these nodes."""
     shortages: tuple[Shortage, ...]
+    """The shortages on these nodes, one for each metric."""
 
     def __str__(self) -> str:
         return "; ".join(map(str, self.shortages))

@@ -253,6 +253,7 @@ class Crowded(RuledOut):
     nodes: int
     """Number of these nodes."""
     domains: tuple[FullDomain, ...]
+    """The full domains of these nodes."""
 
     def __str__(self) -> str:
         return listed([str(domain) for domain in self.domains])

@@ -32,8 +32,10 @@ class Relocation(NamedTuple):
     """A replica with its old and its new node; either node may be NOWHERE."""
 
     row: int
+    """Row of the replica."""
     source: int
     target: int
+    """Indices of the nodes."""
 
 
 class Configuration:

@@ -42,6 +42,7 @@ class Batch(NamedTuple):
     waited: torch.Tensor
     backlog: torch.Tensor
     arrivals: torch.Tensor
+    """Each as in `plb.learning.placement_game.Observation`, with the axis B first."""
 
 
 def batch_of(observations: Mapping[str, Float32]) -> Batch:

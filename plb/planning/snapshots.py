@@ -47,27 +47,29 @@ COLUMNS = {name: kind for name, kind in get_type_hints(PartitionRecord).items() 
 
 @attrs.frozen
 class _PlannerFields:
-    """Fields of `Planner`."""
+    """What a snapshot keeps of the `Planner`."""
 
     seed: int
     now: float
     searches: int
     batch: DomainRecord
+    """The attributes of `Planner` with these names."""
 
 
 @attrs.frozen
 class _SchedulerFields:
-    """Fields of `Scheduler`."""
+    """What a snapshot keeps of the `Scheduler`."""
 
     records: dict[int, DomainRecord]
     node_events: dict[tuple[int, NodeChange], float]
     issued: list[tuple[float, Action, int]]
     moved: list[tuple[float, str, int]]
+    """The attributes of `Scheduler` with these names."""
 
 
 @attrs.frozen
 class _ClusterFields:
-    """Fields of `ClusterState`."""
+    """What a snapshot keeps of the `ClusterState`."""
 
     node_version: int
     structure_version: int
@@ -80,6 +82,7 @@ class _ClusterFields:
     services: list[Service]
     upgraded_domains: frozenset[str]
     reported_surplus: set[str]
+    """The attributes of `ClusterState` with these names."""
 
 
 @attrs.frozen
@@ -91,6 +94,7 @@ class _PartitionFields:
     role_load: dict[str, Mapping[Role, Mapping[str, float]]]
     secondary_load: dict[str, Mapping[str, Mapping[str, float]]]
     move_cost: dict[str, Mapping[Role, MoveCost | float]]
+    """The attributes of `PartitionRecord` with these names, each by name of the partition."""
 
 
 @attrs.frozen

@@ -48,6 +48,7 @@ class Movable(NamedTuple):
     gains: Int
     """Scratch of the same length: units that the node loses with each of them."""
     limits: Limits
+    """Bounds of the relief."""
 
 
 class Offer(NamedTuple):
@@ -55,6 +56,7 @@ class Offer(NamedTuple):
 
     proposal: Proposal
     worth: float
+    """Price of the avoided violations, less the cost of the moves."""
 
 
 def relieve_nodes_at_risk(

@@ -283,6 +283,7 @@ class _Slot:
     leaving: bool
     """Whether it is only the departing end of a move."""
     standby: bool
+    """Whether it is a standby, which a new replica may replace."""
 
 
 @attrs.define(eq=False)

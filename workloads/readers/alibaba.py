@@ -134,6 +134,7 @@ class TianchiReader:
     step_seconds: float = 900.0
     origin: str = "the first point of the curves"
     request: str = "maximum of the curve; the contest has no other"
+    """The properties of `Reader` with these names."""
 
     def parts(self, source: Path, options: Options, tally: ConversionReport, scratch: Path) -> Iterator[TracePart]:
         """Yield all tenants at once (see `workloads.readers.base.Reader`); of the options none applies."""

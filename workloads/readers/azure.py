@@ -154,6 +154,7 @@ class PackingReader:
     step_seconds: float = STEP_SECONDS
     origin: str = "the start of the trace; VMs that began before have negative times"
     request: str = "the request; there is no usage in this trace"
+    """The properties of `Reader` with these names."""
 
     def parts(self, source: Path, options: Options, tally: ConversionReport, scratch: Path) -> Iterator[TracePart]:
         """Yield all tenants, some requests at a time (see `workloads.readers.base.Reader`)."""

@@ -144,6 +144,7 @@ class ParquetFile:
 
     path: Path
     schema: Mapping[str, Any]
+    """The properties of `Table` with these names."""
 
     def chunks(self, names: Sequence[str], rows: int, scratch: Path) -> Batches:
         """As in `Table`."""
@@ -155,7 +156,9 @@ class FrameTable:
     """A data frame in memory."""
 
     frame: pl.DataFrame
+    """The data frame."""
     path: Path = Path("data frame")
+    """Name of the frame in messages."""
 
     @property
     def schema(self) -> Mapping[str, Any]:
@@ -309,8 +312,10 @@ class TableParser:
     """Turns rows of a table into owners, times and values."""
 
     layout: TableLayout
+    """The columns of the table."""
     numbers: NumberForm
     times: TimeForm
+    """How the table writes numbers and times."""
 
     def rows(self, path: Path, chunk: pl.DataFrame) -> pl.DataFrame:
         """Return ``owner``, ``time`` in seconds, metrics, ``refused``, ``row``, and what else the table has.

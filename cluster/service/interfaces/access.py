@@ -51,6 +51,7 @@ class Actor:
     name: str
     """Name of the owner of a token, as in the log."""
     right: Right
+    """What the token allows."""
 
 
 class Access:

@@ -55,7 +55,9 @@ class Files:
 
     nodes: Path
     pods: Path
+    """File of the nodes, and file of the pods."""
     usage: Sequence[Path] = ()
+    """Files of the metrics of pods, one for each time, in any order."""
 
     def read(self) -> Observed:
         """Return the cluster of the files."""

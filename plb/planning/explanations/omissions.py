@@ -34,6 +34,7 @@ class OnDownNode(Omission):
     partition: str
     role: Role
     node: str
+    """Name of the partition, role of the replica and name of the node."""
 
     def __str__(self) -> str:
         who = f"{self.role.name.lower()} of {self.partition} is on node {self.node}, which is down"
@@ -67,6 +68,7 @@ class Unreported(Omission):
     rule: ClassVar[str] = "report"
 
     partition: str
+    """Name of the partition."""
 
     def __str__(self) -> str:
         return UNREPORTED.format(self.partition)

@@ -74,6 +74,7 @@ class _MachinePredictions(NamedTuple):
     limit: Float
     usage: Float
     peak: Float
+    """As in `Predictions`, for the S steps of the machine."""
 
 
 def predict(

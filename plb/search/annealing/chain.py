@@ -69,9 +69,11 @@ class UndoLog(NamedTuple):
     """The proposals accepted since the start, in order, or since the best solution after `forget_start`."""
 
     row: Int
+    """(E,) row of each proposal."""
     source: Int
     """Node of `row` before the proposal; the target is its node after it."""
     partner: Int
+    """(E,) row that changed nodes with `row`, or NOWHERE."""
 
 
 @kernel
@@ -153,6 +155,7 @@ class ChainState(NamedTuple):
     neighbourhoods: Neighbourhoods
     """Weights and counts of the larger neighbourhoods."""
     addresses: StepAddresses = StepAddresses()
+    """The kernels for steps that few chains have."""
 
 
 class Step(NamedTuple):

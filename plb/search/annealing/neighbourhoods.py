@@ -93,6 +93,7 @@ class Neighbourhoods(NamedTuple):
     accepted: Int
     """(L,) accepted steps in all stretches."""
     scratch: Scratch
+    """Arrays for the work within a step."""
 
 
 def kinds_of(names: Sequence[str]) -> list[int]:

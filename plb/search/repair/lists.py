@@ -82,7 +82,9 @@ class RepairState(NamedTuple):
     transaction: Transaction
     """The moves so far."""
     suspects: Suspects
+    """Where a rule may still be broken."""
     on_nodes: RowsOnNodes
+    """The rows on each node."""
 
 
 def new_repair_state(problem: Problem, breaches: Breaches, most_moves: int) -> RepairState:
