@@ -111,7 +111,7 @@ def _table(plan: ProvisioningPlan, moves: Moves | None, *, valid: bool) -> Table
 
 
 MARGIN = 0.001
-"""Share by which nodes of the scenario are larger than those of the plan.
+"""Share by which nodes are larger in the scenario than in the plan.
 
 A plan may fill a node to the last unit, and a node that reaches its threshold is in violation. The engine rounds the
 load of each replica up to a quantum of one to two millionths of the capacity of the first node. The margin is enough

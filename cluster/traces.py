@@ -1,4 +1,4 @@
-"""Tables of `plb traces`: properties of traces, and statistics of regions with the published ones."""
+"""Tables of `plb traces`: properties of traces, and statistics of regions beside the published values."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from plb.array_types import Bool
 from plb.errors import PlbError
 
 MAX_LISTED = 20
-"""Largest number of problems that a message lists; further ones are only counted."""
+"""Largest number of problems that a message lists; further problems are only counted."""
 
 
 @attrs.frozen
@@ -181,7 +181,7 @@ class Checker:
             self.refuse(damage(error), "a Parquet file that can be read")
 
     def refuse(self, found: str, expected: str, row: int | None = None, column: str | None = None) -> NoReturn:
-        """Raise `TraceError` with this problem and all recorded ones."""
+        """Raise `TraceError` with all recorded problems and this one."""
         self.add(found, expected, row, column)
         raise TraceError(self.problems)
 

@@ -135,8 +135,8 @@ def compression_effect(
 def _violations(start: Bounds, curves: tuple[Float32, Float32], series: Int, stagger: int, limits: Float) -> list[bool]:
     """Return, for each of two kinds of curves, whether a node with random series is ever in violation.
 
-    `start` are the bounds of all series and `curves` their values, (N, R); `series` are the indices of those on the
-    node, each of which begins `stagger` steps after the one before; `limits` is (R,).
+    `start` has the bounds of all series, and `curves` their values, (N, R). `series` has the indices of the series on
+    the node; each begins `stagger` steps after the previous series. `limits` is (R,).
     """
     rows, bounds = rows_of(series, start)
     time = step_of_row(bounds) + per_row(np.arange(len(series)) * stagger, bounds)

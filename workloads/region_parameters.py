@@ -1,4 +1,4 @@
-"""Parameters of a synthetic region: published ones and free ones.
+"""Parameters of a synthetic region, published or free.
 
 Every field has its source: a section of [1], or "free" for our choice. Free parameters were chosen once, by the
 statistics of section 3.1 alone, not by numbers of violations. `RegionParameters.digest` identifies them.
@@ -61,7 +61,7 @@ class RegionParameters:
     local_share: float
     """Share of tenants with local storage (Business Critical). Free; "regions differ significantly" ([1] 8.1)."""
     serverless_share: float
-    """Share of serverless tenants among those with remote storage. Free."""
+    """Share of serverless tenants among the tenants with remote storage. Free."""
     size_bias: float
     """s in P(v vCores) proportional to v^-s. Free."""
     lifetime_median_hours: float
@@ -112,7 +112,7 @@ class RegionParameters:
     """Share of the tenants that are not serverless whose memory is reclaimed at times. Free."""
     serverless_reclaim_share: float = 0.12
     """Share of serverless tenants whose memory is reclaimed at times; [1] 3.1: under 7 % of all tenants drop below
-    80 %, serverless ones more often than others. Division free.
+    80 %, serverless tenants more often than others. Division free.
     """
     size_correlation: float = 0.6
     """Correlation of a tenant's usages of the three metrics with its common size. Free."""

@@ -1,4 +1,4 @@
-"""Statistics of the tenants of a synthetic region beside the published ones of [1]: growth, drops and bursts.
+"""Statistics of the tenants of a synthetic region beside the published values of [1]: growth, drops and bursts.
 
 They use the primary series of the tenants in the trace window.
 """
@@ -64,9 +64,9 @@ class StatisticRow:
 
 
 def check_region(parameters: RegionParameters, tenants: int = TENANTS, seed: int = 0) -> list[StatisticRow]:
-    """Generate random tenants of a region and put their statistics beside the published ones.
+    """Generate random tenants of a region and put their statistics beside the published values.
 
-    Rows that compare serverless tenants with the others are left out if the region has only one of both.
+    Rows that compare serverless tenants with the others are left out if the region lacks either kind.
     """
     parts = [_tenant_figures(part) for part in generate_chunks(parameters, tenants, seed)]
     figures = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -169,7 +169,7 @@ def _block(parameters: RegionParameters, seed: int, block: int) -> TraceSet:
 
 
 def _layout(tenants: Population) -> Layout:
-    """Return the series of tenants: of each, the primary's, then the one of its secondaries if it has any."""
+    """Return the series of tenants: for each, a series of the primary, then one of the secondaries if it has any."""
     series = 1 + (CLASS_REPLICAS[tenants.class_code] > 1)
     owner = np.repeat(np.arange(len(series)), series)
     secondary = np.diff(owner, prepend=-1) == 0

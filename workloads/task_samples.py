@@ -33,7 +33,7 @@ CSV, PARQUET = ".csv", ".parquet"
 MICROSECONDS = 1_000_000
 """Microseconds in a second."""
 NAMES, NUMBERS = ("machine", "task"), ("time_s", "usage", "limit")
-"""The columns with names, and those with numbers."""
+"""The columns with names, and the columns with numbers."""
 EXPECTED = {"machine": "a name or a whole number", "task": "a name or a whole number", "time_s": TIMES, **AMOUNTS}
 """The allowed values of each column, in words."""
 
@@ -107,7 +107,7 @@ def write_frame(frame: pl.DataFrame, path: str | Path) -> None:
 
 
 def check_suffix(path: str | Path) -> None:
-    """Raise `TraceError` unless the file name has the ending of CSV or Parquet, or is that of standard output."""
+    """Raise `TraceError` unless a file name has the ending of CSV or Parquet, or stands for standard output."""
     suffix = Path(path).suffix
     if Path(path) != STANDARD_OUTPUT and suffix.lower() not in (CSV, PARQUET):
         Checker(Path(path)).refuse(f"a name that ends in {suffix or 'nothing'!r}", f"a file {CSV} or {PARQUET}")
@@ -206,7 +206,7 @@ def _check_once(check: Checker, frame: pl.DataFrame, repeats: Bool, order: Int |
     """Raise `TraceError` with the rows that repeat the machine, task and time of an earlier row.
 
     `order`, (rows,), sorts the rows of the file; None: they are sorted. `repeats`, (rows - 1,), is whether a sorted row
-    repeats the one above.
+    repeats the previous row.
     """
     if repeats.any():
         positions = np.flatnonzero(repeats) + 1

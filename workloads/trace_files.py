@@ -97,7 +97,7 @@ def samples_frame(traces: TraceSet) -> pl.DataFrame:
     owner, start = traces.series_tenant, traces.series_start
 
     def texts(values: npt.NDArray[Any], index: npt.NDArray[Any]) -> pl.Series:
-        """Return a text for each row: the one of `values` that `index` gives for the series of the row."""
+        """Return a text for each row: the entry of `values` at `index` of the row's series."""
         return pl.Series(values, dtype=pl.String).gather(per_row(index, start))
 
     columns: dict[str, Any] = {

@@ -1,8 +1,8 @@
 """Machine reassignment: how near the search comes to the best known costs, `plb bench reassignment`.
 
-The instances are those of the ROADEF/EURO challenge 2012 (`cluster.bench.reassignment_instances`). Each process is a
-partition with one replica, and all its costs and constraints are ready-made terms and rules of the engine. The cost of
-the result is computed by the instance, which knows nothing of the engine.
+The instances come from the ROADEF/EURO challenge 2012 (`cluster.bench.reassignment_instances`). Each process is a
+partition with one replica, and all its costs and constraints are ready-made terms and rules of the engine. The instance
+computes the cost of the result without the engine.
 """
 
 from __future__ import annotations

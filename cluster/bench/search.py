@@ -77,7 +77,7 @@ def mean_change(
     rng: Stream,
     tally: Int,
 ) -> float:
-    """Return the mean absolute change of the energy by the allowed ones of PROBES random proposals, or 0.
+    """Return the mean absolute change of the energy by the allowed proposals among PROBES random ones, or 0.
 
     `enforced`: mask of rules; `rows`: (m,) engine rows; `steps`: data of the load above safety capacities, of `weight`.
     """
@@ -227,7 +227,7 @@ class InstanceFigures:
 
 
 def shapes_of(names: Iterable[str] = (), nodes: Iterable[int] = ()) -> tuple[SearchShape, ...]:
-    """Return the shapes of these names and numbers of nodes, by default all; unknown ones raise `UnknownNameError`."""
+    """Return the shapes of these names and numbers of nodes, by default all; unknown names raise `UnknownNameError`."""
     requested_names, requested_nodes = list(names), list(nodes)
     for name in requested_names:
         check_known("instance", name, [shape.name for shape in SHAPES], "bench search")

@@ -71,7 +71,7 @@ class SearchShape:
     objective: Objective
     """What the search has to lower."""
     transient: int = 0
-    """Number of metrics, the first ones, of which a moved replica also loads the node that it has left
+    """Number of transient metrics, which come first: a moved replica also loads the node that it has left
     (`plb.model.metric.Metric`).
     """
 
@@ -242,7 +242,7 @@ def _shuffled(rng: np.random.Generator, shape: SearchShape, rack: Int, load: Int
 
 
 class _Shuffle:
-    """A placement that feasible moves change; as lists, whose single entries Python reads faster than those of arrays.
+    """A placement that feasible moves change; as lists, because Python reads single entries of arrays more slowly.
 
     `rack`: (N,) of each node; `load`: (M, R) of each replica; `capacity`: (N, R) of each node; `placement`: (M,) node
     of each replica. `free` has the free capacity of each node.

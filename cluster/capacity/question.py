@@ -61,7 +61,7 @@ class Searched(StrEnum):
     """The quantity that a search varies."""
 
     NODES = "nodes"
-    """The number of nodes without those in groups. The tenants do not change."""
+    """The number of nodes outside groups. The tenants do not change."""
     DENSITY = "density"
     """The tenant density, with the nodes of the scenario."""
 

@@ -31,7 +31,7 @@ class Point:
     started or was not possible.
     """
     unresolved: float
-    """Those without a possible failover, a day, mean over the repeats."""
+    """Violations a day without a possible failover, mean over the repeats."""
     failovers: float
     """Failovers a day, mean over the repeats."""
     not_placed: float
@@ -55,7 +55,7 @@ class Point:
 
     @property
     def high(self) -> float:
-        """Upper end of that interval, which decides; the value itself of a single run, and 0 without a run."""
+        """Upper end of the 95 % interval, which decides; the violations a day of a single run, and 0 without a run."""
         return _upper_end(self.violations) if self.violations else 0.0
 
     def verdict(self, question: Question) -> str:
@@ -68,7 +68,7 @@ class Point:
         return "no: not placed" if few else "no"
 
     def as_json(self, name: str) -> dict[str, Any]:
-        """Return plain JSON values; `name` is that of the searched quantity."""
+        """Return plain JSON values; `name` is the name of the searched quantity."""
         return {
             name: self.value,
             "suffices": self.suffices,
@@ -128,7 +128,7 @@ class Answer:
         return next((point for point in self.points if point.value == value), None)
 
     def failing(self, question: Question) -> Point | None:
-        """Return the point next to the one that suffices, which does not suffice; None at the end of the range."""
+        """Return the insufficient point next to the answer; None at the end of the range."""
         if self.found is None:
             return None
         return self.point(question.value(question.place(self.found) - 1))
@@ -313,7 +313,7 @@ def _fails(question: Question, point: Point) -> str:
 
 
 def _change_in_words(question: Question, value: float) -> str:
-    """Return in words how the nodes or the density of the answer, `value`, differ from those of the scenario."""
+    """Return in words how the nodes or the density of the answer, `value`, differ from the scenario."""
     difference = value - question.scenario_value
     if question.searched is Searched.DENSITY:
         share = abs(difference) / value
@@ -355,8 +355,8 @@ LOGARITHMIC_FROM = 10.0
 def plot_capacity(ax: Axes, question: Question, answers: Sequence[Answer]) -> None:
     """Draw the violations a day of each policy at every value that was tried, with 95 % intervals, and the limit.
 
-    Filled points suffice; the largest ones are the answers. With very many violations, their axis is logarithmic above
-    the limit. `answers`: of the policies, in the order of their colours.
+    Filled points suffice; the largest points are the answers. With very many violations, their axis is logarithmic
+    above the limit. `answers`: of the policies, in the order of their colours.
     """
     from matplotlib.ticker import MaxNLocator
 

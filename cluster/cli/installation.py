@@ -75,7 +75,7 @@ def examples() -> Path:
 
 
 def listed(root: Path) -> list[Path]:
-    """Return the examples, and folders without any; those of the top first."""
+    """Return the examples and the folders without examples; the examples of the top folder come first."""
     files = [path for path in root.rglob("*") if path.suffix in SUFFIXES and path.name != "make.py"]
     folders = {path for path in root.iterdir() if path.is_dir() and path.name != "__pycache__"}
     data = folders - {path.parent for path in files if path.suffix == ".toml"}

@@ -41,7 +41,7 @@ def check_command(
     seed: Annotated[int, Option(min=0, help="Seed of the tenants.")] = 0,
     json: Annotated[Path | None, Option(help="Write the statistics to this file.")] = None,
 ) -> None:
-    """Print the statistics of synthetic regions and the published ones; exit with code 1 if one is missed."""
+    """Print the statistics of synthetic regions and the published values; exit with code 1 if one is missed."""
     import attrs
 
     from cluster.results.writing import check_file, write_figures

@@ -86,21 +86,21 @@ class RunReplay:
                 raise self._difference_error(f"up to {until} s, {name}")
 
     def check_stays(self) -> None:
-        """Raise `PlbError` if the tenants that arrive in the whole run differ from the recorded ones."""
+        """Raise `PlbError` if the tenants that arrive in the whole run differ from the recorded tenants."""
         run = self.run
         replayed = self.simulation.recorder.result(run.policy, run.repeat, run.seconds, {}, complete=False)
         if not run.table("tenants").select(STAYS).equals(replayed.tables["tenants"].select(STAYS)):
             raise self._difference_error("tenants")
 
     def _check_traces(self, source: Source) -> None:
-        """Raise `PlbError` if the traces that were read differ from the recorded ones."""
+        """Raise `PlbError` if the digests of the traces differ from the recorded digests."""
         for name, input_name in (("traces_digest", "traces"), ("history_digest", "traces of the history")):
             recorded = self.run.results.split.get(name)
             if recorded is not None and source.split.get(name) != recorded:
                 raise self._difference_error(input_name)
 
     def _difference_error(self, differing: str) -> PlbError:
-        """Return the error that `differing`, inputs or a table in words, differ from the recorded ones."""
+        """Return the error that inputs or a table, `differing` in words, differ from the recorded results."""
         message = f"{differing} differ from the recorded ones; the results have other sources, so simulate again"
         return PlbError(f"{self.run.folder}: {message}")
 
@@ -118,7 +118,7 @@ def as_of(table: pl.DataFrame, until: int, time: str = "time_s") -> pl.DataFrame
 
 
 ORDER = ("arrival", "placement", "refusal", "move", "interruption", "departure")
-"""Kinds of events, in the order of those at the same time."""
+"""Kinds of events, in the order in which events at the same time are listed."""
 
 
 @attrs.frozen

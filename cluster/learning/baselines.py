@@ -83,7 +83,7 @@ def worst_fit(needed: Float, free: Float) -> Float:
 
 @attrs.frozen
 class HighestScore:
-    """Chooses the machine with the highest score of those on which the job fits."""
+    """Chooses the machine with the highest score among the machines on which the job fits."""
 
     scores: Callable[[Float, Float], Float]
     """Returns the score of each machine, (M,), from the needed capacity, (D,), and the free capacity, (M, D)."""

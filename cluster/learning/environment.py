@@ -28,14 +28,14 @@ class PlacementEnvironment(gymnasium.Env[dict[str, Any], np.int64]):
     """Placement of jobs on machines: action 0 waits, action m = 1 … M places the head of the queue on machine m - 1.
 
     Observations have the fields of `plb.learning.placement_game.Observation`. The usage of a machine is not bounded.
-    The `info` of the last step has the figures of the episode (`cluster.learning.metrics.FIGURES`); that of other steps
-    is empty.
+    The `info` of the last step has the figures of the episode (`cluster.learning.metrics.FIGURES`); other steps have an
+    empty `info`.
 
     Parameters
     ----------
     source
-        Source of the jobs; None: `SyntheticJobs`. ``reset(seed=7)`` begins its sequence of seed 7, and a reset without
-        a seed that of a random seed.
+        Source of the jobs; None: `SyntheticJobs`. ``reset(seed=7)`` begins the sequence of seed 7; a reset without a
+        seed chooses a random seed.
     dimensions, penalties, longest_steps
         See `cluster.learning.episode.Episode`.
     """

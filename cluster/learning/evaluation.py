@@ -166,7 +166,7 @@ def evaluation_table(evaluation: EvaluationResult, config: LearningConfig) -> Ta
 
 
 def cell(interval: Interval) -> str:
-    """Return a mean and half the width of its interval as text, to the first digit of the latter."""
+    """Return a mean and half the width of its interval as text, to the first digit of the half width."""
     half = interval.half_width or 0.0
     decimals = min(MOST_DECIMALS, decimals_of(half)) if half else (1 if interval.mean else 0)
     return f"{interval.mean:,.{decimals}f}±{half:.{decimals}f}"

@@ -97,8 +97,8 @@ class RegionSource(TraceWindows):
     region: str = "region1"
     """Name of the region."""
     tenants: int = count(2000, low=1, high=100_000)
-    """Number of tenants for training: the first ones of the region, which are also in the demand history of a scenario
-    with at least this number of past tenants. The same number of tenants after these is for evaluation."""
+    """Number of tenants for training: the first tenants of the region, which are also in the demand history of a
+    scenario with at least this number of past tenants. The same number of next tenants is for evaluation."""
     trace_seed: int = count(0)
     """Seed of the region."""
 
@@ -114,8 +114,8 @@ class RegionSource(TraceWindows):
 class TraceJobs:
     """Jobs with the usage of random windows of the primary replicas of tenants, sampled with replacement.
 
-    Usage is the demand relative to the maximum of the tenant in that metric, times a sampled size. The shape of a curve
-    is that of the trace, its size is not. A metric that is always 0 for a tenant gives 0. Tenants whose life is shorter
+    Usage is the demand relative to the maximum of the tenant in that metric, times a sampled size. The trace gives the
+    shape of a curve, and not its size. A metric that is always 0 for a tenant gives 0. Tenants whose life is shorter
     than the shortest job are omitted; all others have equal probability. Sequences are named `name` and their seed.
     """
 

@@ -1,4 +1,4 @@
-"""Jobs, their sequences, and synthetic ones whose usage changes over time ([4], "Where they fail").
+"""Jobs, their sequences, and synthetic jobs whose usage changes over time ([4], "Where they fail").
 
 Shapes: N jobs, D resources, T steps of a job, H largest number of steps of a job.
 """

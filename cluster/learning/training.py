@@ -30,7 +30,7 @@ POLICY, TRAINING, BOOTSTRAP = "policy.pt", "training.pt", "bootstrap.pt"
 SUMMARY, CURVE, PLOT = "training.json", "curve.csv", "curve.png"
 """Further files of a training."""
 PACKAGES = ("torch",)
-"""Libraries on which a training depends, besides those of all runs."""
+"""Libraries on which a training depends, besides the libraries of all runs."""
 
 Progress = Callable[[str, int, "CurveRow"], object]
 """Called with the name of a stage, its number of iterations and the newest row of its curve."""

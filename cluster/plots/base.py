@@ -53,7 +53,7 @@ def styled(lines: Iterable[T]) -> Iterator[tuple[T, dict[str, Any]]]:
 
 
 def shortened(names: Iterable[str]) -> list[str]:
-    """Return names that fit at an axis: of long ones, the beginning."""
+    """Return names that fit at an axis: long names are cut."""
     return [name if len(name) <= MOST_LETTERS else f"{name[: MOST_LETTERS - 1]}…" for name in names]
 
 

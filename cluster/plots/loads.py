@@ -26,7 +26,7 @@ MOST_COLUMNS, MOST_ROWS = 360, 180
 def plot_load_bands(ax: Axes, node_load: pl.DataFrame, metric: str, threshold: float, days: float) -> None:
     """Draw the distribution of one metric's load over the nodes: median, middle half, whole range, and the threshold.
 
-    With more meterings than `MOST_COLUMNS`, consecutive ones are drawn as one, at the last.
+    With more meterings than `MOST_COLUMNS`, consecutive meterings are drawn as one, at the last.
 
     Parameters
     ----------

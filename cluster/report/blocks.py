@@ -34,7 +34,7 @@ class Text:
 
 @attrs.frozen
 class PageTable:
-    """A table; cells are aligned to the right, except those of the first columns."""
+    """A table; its first columns are aligned to the left, the others to the right."""
 
     caption: str
     """What the table shows."""
@@ -120,7 +120,7 @@ def share(value: float | None) -> str:
 DOTS_PER_INCH = 150
 """Sharp also on screens of high resolution."""
 PIXELS_PER_INCH = 100
-"""Pixels an inch at which the letters of an image are as large as those of the page."""
+"""Pixels an inch at which an image and the page have letters of one size."""
 WIDE, HIGH = 6.0, 3.2
 """Default size of an image in inches."""
 

@@ -305,7 +305,7 @@ def _upgrades(material: Material) -> list[Block]:
 
 
 def _listed(table: pl.DataFrame, policies: Sequence[str]) -> pl.DataFrame:
-    """Return the rows of a table that a report lists: the first ones of each policy."""
+    """Return the rows of a table that a report lists: the first rows of each policy."""
     return pl.concat([table.filter(policy=policy).head(MOST_EVENTS) for policy in policies])
 
 

@@ -211,7 +211,7 @@ class MoveList:
 
 
 def listed_moves(material: Material) -> MoveList:
-    """Return the moves that a report lists: the first ones of every run."""
+    """Return the moves that a report lists: the first moves of every run."""
     run_count = len(material.results.runs)
     most_per_run = min(MOST_MOVES, max(1, MOST_IN_ALL // run_count))
     moves_of_runs = [

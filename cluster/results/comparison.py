@@ -68,7 +68,7 @@ class ResultsComparison:
     results: tuple[Results, ...]
     """The directories."""
     rows: tuple[Row, ...]
-    """By directory, then in the order of its policies; those without a finished run are omitted."""
+    """By directory, then in the order of its policies; policies without a finished run are omitted."""
     scenario_differences: Mapping[str, Sequence[Any]]
     """The value in each directory, by the keys in which the scenarios differ."""
     version_differences: Mapping[str, Sequence[Any]]

@@ -25,7 +25,7 @@ class Run(Results):
 
     @classmethod
     def read(cls, folder: str | Path) -> Run:
-        """Return the results in a directory; invalid ones raise `ResultsError`."""
+        """Return the results in a directory; invalid results raise `ResultsError`."""
         results = read_results(Path(folder))
         return cls(**{field.name: getattr(results, field.name) for field in attrs.fields(Results)})
 

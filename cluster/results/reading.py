@@ -91,7 +91,7 @@ class _Summary:
     runs: list[_Run]
     """The runs, in any order."""
     split: Mapping[str, Any] = attrs.Factory(dict)
-    """How the tenants were split into history and simulated ones; empty if that is not recorded."""
+    """Which tenants are history, and digests of the traces or of the region; empty if nothing is recorded."""
 
 
 @attrs.frozen

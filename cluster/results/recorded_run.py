@@ -127,7 +127,7 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 
 
 def differences(tables: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Return the keys, nested ones with dots, in which tables differ, each with its value in all tables.
+    """Return the keys in which tables differ, dotted where they are nested, each with its value in all tables.
 
     A table without the key has `MISSING`.
     """
@@ -192,7 +192,7 @@ def read_run(
     if not any(name == requested_policy for name, _ in runs):
         raise UnknownNameError("policy", requested_policy, list(dict.fromkeys(name for name, _ in runs)), str(folder))
     if (requested_policy, repeat) not in runs:
-        # printed repeats count from 1, those in tables from 0
+        # printed repeats count from 1, repeats in tables from 0
         numbers = sorted(number + 1 for name, number in runs if name == requested_policy)
         raise PlbError(
             f"{folder}: there is no repeat {repeat + 1} of {requested_policy}, only {', '.join(map(str, numbers))}"
@@ -296,7 +296,7 @@ def _check_versions(summary: Mapping[str, Any], folder: Path) -> None:
 def _with_workload_of(scenario: Scenario, folder: Path, present: Scenario | None, traces: Path | None) -> Scenario:
     """Return a scenario with the present paths of its traces or its plan.
 
-    The paths of `present` replace the recorded ones; `traces` replaces the path of the traces.
+    The paths of `present` replace the recorded paths; `traces` replaces the path of the traces.
     """
     workload = scenario.workload
     paths = {name: getattr(workload, name) for name in PATHS}

@@ -61,7 +61,7 @@ class Estimate(Interval):
     """A mean over repeats with its interval and its ratio to the first policy."""
 
     ratio: float | None
-    """The mean divided by the mean of the first policy; None if the latter is 0 or unknown."""
+    """The mean divided by the mean of the first policy; None if the first policy has 0 or no mean."""
 
 
 @attrs.frozen
@@ -131,7 +131,7 @@ MOST_DECIMALS = 6
 SHOWN = tuple(name for name in HEADINGS if name not in ("violations_unavoidable", "shortages_unresolved"))
 """Figures of the closing table, which has to fit on a terminal."""
 WITH_RATIO = ("violations", "violations_avoidable")
-"""Figures that are followed by their ratios to those of the first policy."""
+"""Figures that are followed by their ratios to the figures of the first policy."""
 
 
 def comparison_rows(comparison: Comparison) -> tuple[list[str], list[list[str]]]:

@@ -75,7 +75,7 @@ def digest_of_code(folders: Mapping[str, Path], presentation: tuple[str, ...] = 
 
 
 def with_versions(code: str, *libraries: str) -> str:
-    """Return the digest of the digest `code` and of the versions of the installed ones among `libraries`."""
+    """Return a digest of the digest `code` and the versions of `libraries`; libraries that are missing do not count."""
     digest = hashlib.sha256(code.encode())
     for name in libraries:
         with suppress(PackageNotFoundError):

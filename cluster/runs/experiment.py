@@ -43,7 +43,7 @@ class Experiment:
     source: Source
     """The workload of the first repeat."""
     sequences: tuple[TenantSequence, ...]
-    """The tenants of each repeat; all policies see the same ones."""
+    """The tenants of each repeat; all policies see the same tenants."""
     engine_of: EngineOf = PlacementAndLoadBalancing
     """Makes the engines."""
 
@@ -55,9 +55,9 @@ class Experiment:
     def runs(self, *, jobs: int = 1, progress: Progress | None = None) -> Iterator[RunResult]:
         """Run everything and yield the results as they end; they do not depend on the number of processes.
 
-        Ctrl-C ends the runs under way; they are yielded as incomplete, and are the last ones. With several processes, a
-        second Ctrl-C raises `KeyboardInterrupt`. `progress` is called at every metering of one process, and a few times
-        a second, in another thread, for several.
+        Ctrl-C ends the runs under way; they are yielded last, as incomplete. With several processes, a second Ctrl-C
+        raises `KeyboardInterrupt`. With one process, `progress` is called at every metering; with several, another
+        thread calls it a few times a second.
         """
         jobs = min(jobs, len(self.pairs))
         return self._in_turn(progress) if jobs == 1 else self._in_processes(jobs, progress)

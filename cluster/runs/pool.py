@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 """`map`, or `map_in_processes` with its settings."""
 SECONDS_TO_NOTICE = 0.5
-"""How long a process at most outlives the one that started it."""
+"""Longest time in seconds for which a process outlives its parent."""
 
 
 def cores() -> int:

@@ -1,7 +1,7 @@
 """Independent runs, on the cores of this machine or on a Dask cluster; finished runs are kept and not repeated.
 
 A run is a `Task`: the arguments of a function with a key that identifies them. Results are written to a journal as
-they come, so a killed sweep resumes, and a sweep with more runs makes only the new ones.
+they come, so a killed sweep resumes, and a sweep with more runs makes only the new runs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def sweep(
     scheduler: str | None = None,
     progress: Callable[[TaskOutcome], None] | None = None,
 ) -> list[TaskOutcome]:
-    """Run the tasks that the journal does not have; return the outcomes of all, failed ones too, in their order.
+    """Run the tasks that the journal does not have; return the outcomes of all tasks in order, failures included.
 
     The outcomes do not depend on `jobs` and `scheduler` (see `map_in_processes`), or on the order in which tasks end.
     Two tasks with one key raise `PlbError`.

@@ -19,7 +19,7 @@ MOST_DENSITY = 1e100
 MOST_TENANTS = 1_000_000
 """Maximum size of a demand history."""
 MOST_SHARE = 1000.0
-"""Maximum size of a sample of tenants, as a multiple of those in the traces."""
+"""Maximum size of a sample of tenants, as a multiple of the number of tenants in the traces."""
 OF_PLANS = ("plan", "nodes", "plan_hours")
 """Fields of `Workload` that apply only to tenants of a plan."""
 NOT_OF_PLANS = (
@@ -320,7 +320,7 @@ class Scaling(Section):
     lower_load: float = number(0.0)
     """Below this mean load the tenant loses instances or partitions (``LowerLoadThreshold``)."""
     upper_load: float = number(attrs.NOTHING, low_open=True)
-    """Above this mean load it gets further ones (``UpperLoadThreshold``)."""
+    """Above this mean load the tenant gets further instances or partitions (``UpperLoadThreshold``)."""
     interval_minutes: float = span(30.0, low_open=True)
     """Time between two looks at a tenant (``ScaleInterval``). Each falls on a metering."""
     mechanism: Literal["instances", "partitions"] = "instances"

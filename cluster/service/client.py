@@ -77,7 +77,7 @@ class Calls:
     def _ask(
         self, method: str, path: str, body: Any = None, key: str | None = None, query: Mapping[str, Any] | None = None
     ) -> Any:
-        """Return the answer to a request for a path below that of the cluster, without the parameters that are None."""
+        """Return the answer to a request for a path below the cluster's path; parameters that are None are omitted."""
         headers = {} if key is None else {"Idempotency-Key": key}
         sent = {name: value for name, value in (query or {}).items() if value is not None}
         request = self._http.build_request(method, self._base + path, json=body, params=sent, headers=headers)

@@ -34,9 +34,9 @@ SETTINGS: Document = {
 
 
 class Demo:
-    """Sends the events of the demonstration; the same ones in every run, except for what plans change.
+    """Sends the events of the demonstration: the same events in every run, except for what plans change.
 
-    All but the time is read from the cluster, so that a demonstration goes on where an earlier one has ended.
+    All but the time is read from the cluster, so that a demonstration continues an earlier one.
     `service`: the service, which has started.
     """
 
@@ -56,7 +56,7 @@ class Demo:
         await self._service.submit_all(NAME, sent, ACTOR)
 
     async def begin(self) -> None:
-        """Make the cluster with its nodes and tenants, or go on at the time of the one that is there."""
+        """Make the cluster with its nodes and tenants; an existing cluster continues at its own time."""
         if NAME not in self._service.clusters:
             await self._send(events.MakeCluster(settings=SETTINGS, seed=54))
         self._step = ceil(self._live.reader.state.now / SECONDS)

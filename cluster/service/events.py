@@ -203,7 +203,7 @@ class PutService(ClusterEvent, tag="service"):
 
 
 class PutPartition(ClusterEvent, tag="partition"):
-    """Add a partition, or update its replicas to the given ones."""
+    """Add a partition, or update its replicas."""
 
     method = "update_partition"
     partition: Annotated[Document, _document(Partition)]

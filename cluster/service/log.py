@@ -78,7 +78,7 @@ class LogEntry:
     """An event in the log."""
 
     sequence: int
-    """Position in the log; entries of a cluster have ascending ones, not all."""
+    """Position in the log, over all clusters, so that the positions of one cluster ascend with gaps."""
     cluster: str
     """Name of the cluster."""
     time: float
@@ -250,7 +250,7 @@ class Log:
         return rows[0][0] if rows else None
 
     def clusters(self) -> list[str]:
-        """Return the names of all clusters that the log has entries of, in order; also of those that were removed."""
+        """Return the names of all clusters with entries in the log, in order, removed clusters included."""
         return [name for (name,) in self._read("SELECT DISTINCT cluster FROM entries ORDER BY cluster")]
 
     def removed(self, cluster: str) -> int:

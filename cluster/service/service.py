@@ -109,7 +109,7 @@ class LiveCluster:
             self.notify()
 
     def notify(self) -> None:
-        """Tell those who wait for a change."""
+        """Wake the tasks that wait for a change."""
         self.changed.set()
         self.changed = asyncio.Event()
 
@@ -157,7 +157,7 @@ class PlacementService:
         self._unreadable: dict[str, str] = {}
         """Why the log of a cluster cannot be applied, by cluster; such a cluster can only be removed."""
         self._waiting: asyncio.Queue[Sequence[Pending]] = asyncio.Queue()
-        """Events to write, those of a client together, all or none; none: write what there is besides."""
+        """Groups of events to write, each all or none; an empty group asks to write refusals and states only."""
         self._refusals: dict[int, str] = {}
         """Reasons of refusals by sequence number, for the next writing."""
         self._saved: dict[str, Saved] = {}
@@ -237,7 +237,7 @@ class PlacementService:
         return await asyncio.gather(*(pending.receipt for pending in waiting))
 
     async def latest(self, cluster: str, before: int | None = None) -> list[EntryInBrief]:
-        """Return the latest entries of a cluster in brief, those below the sequence number `before`, the latest first.
+        """Return the latest entries of a cluster below the sequence number `before`, in brief, the latest first.
 
         Raise `LogError` if the log cannot be read.
         """
@@ -314,7 +314,7 @@ class PlacementService:
                     self._waiting.task_done()
 
     def _fail(self, waiting: Sequence[Pending], error: Exception) -> None:
-        """Answer events that could not be written, and try again to write those of the service itself."""
+        """Answer events of clients that could not be written, and try again to write events of the service."""
         self.failure = str(error)
         for pending in waiting:
             if pending.actor != SERVICE:
@@ -357,9 +357,9 @@ class PlacementService:
             pending.answer(self._apply(entry))
 
     def _numbered(self, waiting: Sequence[Pending]) -> tuple[list[tuple[LogEntry, Pending]], list[Repeated]]:
-        """Return new events as entries, and repeated ones.
+        """Return new events as entries, and repeated events.
 
-        Making a cluster that exists, and events of one that does not exist, are refused.
+        Making a cluster that exists, and events of a cluster that does not exist, are refused.
         """
         fresh: list[tuple[LogEntry, Pending]] = []
         repeated: list[Repeated] = []
@@ -389,7 +389,7 @@ class PlacementService:
         return fresh, repeated
 
     def _answer_repeated(self, repeated: Sequence[Repeated]) -> None:
-        """Answer events with the ids of earlier ones: as these, or with an error if the content is another one."""
+        """Answer events with the ids of earlier events: with the earlier answer, or an error if the content differs."""
         for pending, sequence, earlier in repeated:
             event = pending.event
             if pending.data == earlier or is_repetition(event, self._log.event(sequence, earlier)):

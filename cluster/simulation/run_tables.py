@@ -42,7 +42,7 @@ TERMS: Mapping[str, str] = {
     "expected_failovers": "expected failovers V, nodes",
     "expected_overload": "expected overload O, shares of thresholds; 0 if its weight is 0",
 }
-"""Energies in the table of plans, before and after each plan; those of extension terms follow."""
+"""Energies in the table of plans, before and after each plan; extension terms follow."""
 EXTENSION_TERMS = "extension_terms."
 """Begin of the name of an extension term in tables and figures, before its own name."""
 
@@ -197,7 +197,7 @@ def columns_of(table: str, extension_terms: Iterable[str] = ()) -> dict[str, Col
 
 
 def extension_terms_of(columns: Iterable[str]) -> list[str]:
-    """Return the names of the extension terms of which there are columns among those of a table of plans."""
+    """Return the names of the extension terms with columns in a table of plans, which has these columns."""
     ends = tuple(f"_{when}" for when in WHEN)
     names = (
         column.removeprefix(EXTENSION_TERMS).rpartition("_")[0]
@@ -302,14 +302,14 @@ class RunTotals:
     violations: Count
     violations_avoidable: Count
     violations_unavoidable: Count
-    """Violations, a node and a time each: all, avoidable and unavoidable ones."""
+    """Numbers of violations, each a node and a time: all, avoidable and unavoidable."""
     violation_rows: Count
     """Violations by metric: rows of the table of shortages."""
     shortages_covered: Count
     shortages_unresolved: Count
     shortages_unresolved_unavoidable: Count
-    """Shortages, a node and a time each: covered by moves under way, relieved by no move, and the unavoidable ones of
-    the latter."""
+    """Numbers of shortages, each a node and a time: covered by moves under way, relieved by no move, and both relieved
+    by no move and unavoidable."""
     violated_node_minutes: Amount
     """Minutes of all nodes at or above a threshold."""
     failovers: Count

@@ -386,7 +386,7 @@ class Simulation:
                 self._waiting.pop(tenant, None)
 
     def _timed(self, phase: str, occasion: str, search: Callable[[], Plan]) -> Plan:
-        """Return the plan that `search` makes; record it for `occasion`, and add its seconds to those of `phase`."""
+        """Return the plan that `search` makes; record it for `occasion`, and add its seconds to `phase`."""
         began = working_time()
         plan = search()
         seconds = working_time() - began

@@ -1,7 +1,7 @@
 """The tenants that all policies face: arrivals and departures, known before any policy runs ([1] section 8.1).
 
 Generated arrivals assume that every placement succeeds: the cluster is filled until the tenant density is reached, and
-after each departure new tenants are admitted until it is reached again. Recorded ones come from the traces. The
+after each departure new tenants are admitted until it is reached again. Recorded arrivals come from the traces. The
 tenants of a plan are on the nodes of the plan from the start, and no others arrive.
 """
 
@@ -236,7 +236,7 @@ class TenantSequence:
 def make_tenants(
     scenario: Scenario, source: Source, repeat: int = 0, *, cluster_of_tenants: ClusterSection | None = None
 ) -> TenantSequence:
-    """Generate the tenants of a repeat, whose workload is `source`, or return the recorded or planned ones.
+    """Generate the tenants of a repeat, whose workload is `source`, or return its recorded or planned tenants.
 
     `cluster_of_tenants`: nodes that host these tenants instead of the nodes of the scenario, which define the density.
     """
@@ -273,7 +273,7 @@ def make_tenants(
 
 
 def with_scaling(sequence: TenantSequence, scaling: Mapping[str, Scaling]) -> TenantSequence:
-    """Return the tenants with rows for the further partitions of scaled ones, or with instances as replicas.
+    """Return the tenants; scaled tenants have rows for their further partitions, or instances as replicas.
 
     `scaling`: the sections of auto scaling by name.
     """

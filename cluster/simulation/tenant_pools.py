@@ -1,4 +1,4 @@
-"""Sources of tenants: past tenants for the demand history and disjoint ones to simulate."""
+"""Sources of tenants: past tenants for the demand history, and disjoint tenants to simulate."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Source:
     history_families: np.ndarray[Any, np.dtype[np.int64]]
     """Families of the past tenants (see `workloads.trace.TraceSet`); empty if they are from other traces."""
     pool: TenantPool | RecordedPool | PlanPool
-    """The tenants to simulate: a pool to sample from, recorded or planned ones."""
+    """The tenants to simulate: a pool to sample from, recorded tenants or planned tenants."""
     split: Mapping[str, Any]
     """How history and simulated tenants were separated, as plain values for the results; in the first repeat."""
     anew: Callable[[int], Source] | None = None

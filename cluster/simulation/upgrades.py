@@ -53,7 +53,7 @@ class RollingUpgrades:
             yield from self._upgrade(number)
 
     def _upgrade(self, number: int) -> Process:
-        """Upgrade all domains in upgrade number `number`; if a domain fails, roll back the upgraded ones."""
+        """Upgrade all domains in upgrade number `number`; if a domain fails, roll back the upgraded domains."""
         upgraded_domains: list[str] = []
         self._upgraded.clear()
         for index, domain in enumerate(self._domains):

@@ -127,10 +127,10 @@ OVERLOAD_ALONE, OVERLOAD_AHEAD = (10, 30, 100, 300), (30, 100, 300)
 LONGER = (10, 1000)
 """Factors of the proposal budget."""
 DEFAULT = "w_overload = 100"
-"""The default of `plb.PlbConfig`: the candidate with the fewest violations among those that do not have more failovers,
-moves or downtime than the modified energy."""
+"""The default of `plb.PlbConfig`. Of the candidates with at most the failovers, moves and downtime of the modified
+energy, it has the fewest violations."""
 IMBALANCES = (1, 100)
-"""Weights of the imbalance, beside that of the default."""
+"""Weights of the imbalance, besides the default's weight."""
 WEIGHTS = ("w_failovers", "w_imbalance", "w_overload")
 SET_HERE = ("estimator", "evaluation", "min_load_balancing_interval", "replay", *WEIGHTS)
 """Settings that a scenario must not have."""
@@ -167,7 +167,7 @@ def candidates_of(base: Base) -> tuple[Arm, ...]:
 
 
 def settings(base: Base, densities: Sequence[float] | None) -> list[StudySetting]:
-    """Return the settings at densities, by default those of figure 8, or the density of the scenario."""
+    """Return the settings at densities, by default the densities of figure 8, or the density of the scenario."""
     if not base.is_of_regions:
         assert base.vcores is not None
         set_fields = [field for field in SET_HERE if field in base.tables.get("engine", {})]
@@ -203,7 +203,7 @@ class ConfigurationStudy(PolicyStudy):
         return cls(design)
 
     def claims(self, violations: Violations) -> list[Claim]:
-        """Return the ratio of the violations of each candidate to those of the modified energy."""
+        """Return the ratio of the violations of each candidate to the violations of the modified energy."""
         names = (name for name in violations.counts if name != self.compared)
         return [Claim(f"{name} / {self.compared}", "", violations.ratio([name], self.compared)) for name in names]
 

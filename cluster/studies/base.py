@@ -103,7 +103,7 @@ class Base:
         return self.vcores is None
 
     def digests_of(self, workload: str) -> Mapping[str, str]:
-        """Return the digests on which the runs of a workload depend, by name: without those of other regions."""
+        """Return the digests on which the runs of a workload depend, by name: all except digests of other regions."""
         regions = {fields.get("region") for fields in self.variants.values()}
         region = self.variants.get(workload, {}).get("region")
         return {name: value for name, value in self.digests.items() if name == region or name not in regions}

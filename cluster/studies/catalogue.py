@@ -1,4 +1,4 @@
-"""The studies of paper 1 and those with the same options, by name."""
+"""The studies of paper 1 and other studies with the same options, by name."""
 
 from __future__ import annotations
 
@@ -26,4 +26,4 @@ STUDIES: Mapping[str, Callable[[StudyRequest], Study]] = {
     CalibrationStudy.name: CalibrationStudy.of,
     DensityStudy.name: DensityStudy.of,
 }
-"""Functions that return each study for the options of a user. Those that need a pilot run it."""
+"""Functions that return each study for the options of a user, and run the pilot of a study that needs one."""

@@ -99,7 +99,7 @@ def table_of_effects(effects: Sequence[Effect]) -> Table:
 
 
 def plot_effects(ax: Axes, effects: Sequence[Effect]) -> None:
-    """Draw the probability with demand models over that with full traces, a point for each number of tenants."""
+    """Draw probabilities with demand models over probabilities with full traces, a point for each number of tenants."""
     for workload, colour in coloured(dict.fromkeys(effect.workload for effect in effects)):
         points = [(effect.full, effect.compressed) for effect in effects if effect.workload == workload]
         ax.plot(*zip(*points, strict=True), "o", markersize=4, alpha=0.8, color=colour, label=workload)
@@ -189,7 +189,7 @@ class CompressionStudy(Study):
 
 @lru_cache(maxsize=1)
 def _traces(workload: str) -> TraceSet:
-    """Return the traces of a workload, from its fields as JSON; the last ones are kept."""
+    """Return the traces of a workload, from its fields as JSON; the traces of the last call are kept."""
     section = Workload(**{**json.loads(workload), "growth": (), "nodes": ()})
     if section.kind == "region":
         return generate(section.parameters_of_region(), POPULATION, section.trace_seed)

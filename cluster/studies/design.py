@@ -33,7 +33,7 @@ WITHOUT_DOMAINS: Mapping[str, Any] = {"fault_domain_constraint_priority": -1, "u
 """[1] section 8.3: its simulator does not enforce fault and upgrade domains."""
 SCENARIO = "study"
 MOST_SAMPLES = 10_000_000
-"""Limit of the samples of tenants and of tasks: a thousand times those of [1] and [2]."""
+"""Largest number of samples of tenants or of tasks: a thousand times the numbers in [1] and [2]."""
 
 
 @attrs.frozen
@@ -64,7 +64,7 @@ class StudySetting:
 
 
 def _each_once(settings: Iterable[StudySetting]) -> tuple[StudySetting, ...]:
-    """Return settings without repeated ones."""
+    """Return settings without repetitions."""
     return tuple(dict.fromkeys(settings))
 
 
@@ -80,7 +80,7 @@ class Design:
     base: Base
     """Cluster and tenants."""
     settings: tuple[StudySetting, ...] = attrs.field(converter=_each_once)
-    """The settings; equal ones count once."""
+    """The settings; equal settings count once."""
     arms: tuple[Arm, ...] = attrs.field(converter=_all)
     """The arms, which all run in every setting."""
     repeats: int
@@ -175,7 +175,7 @@ def alike(settings: Iterable[StudySetting]) -> list[list[StudySetting]]:
 
 
 def middle_of_each(settings: Sequence[StudySetting], count: int) -> list[StudySetting]:
-    """Return the settings with the `count` middle densities of each workload and kind of node, rather higher ones."""
+    """Return the settings with the `count` middle densities of each workload and kind of node; ties go upwards."""
     middle_settings = []
     for settings_of_workload in alike(settings):
         first_index = max(0, len(settings_of_workload) - count + 1) // 2

@@ -85,7 +85,7 @@ class ArmFigures:
     """Failovers, moves, downtime and placements of an arm."""
 
     failovers: Ratio
-    """All moves except those for balance, relative to the arm for comparison."""
+    """All moves except moves for balance, relative to the arm for comparison."""
     moves: Ratio
     """All moves of placed replicas, also for balance, relative to the arm for comparison."""
     downtime: Ratio
@@ -114,7 +114,7 @@ def table_of_settings(table: ClaimTable, title: str, repeats: int) -> Table:
 def table_of_claims(
     claims: Sequence[Claim], title: str, caption: str = OF_RATIOS, *, paper: str = "[1]", digits: str = ".2f"
 ) -> Table:
-    """Return a table of our figures, in a format for means, with those of the paper if it has any of them.
+    """Return a table of our figures, in a format for means, with the paper's figures if it has any.
 
     `digits`: the format; `paper`: its number in brackets.
     """
@@ -228,9 +228,9 @@ def _cells(ours: Ratio | str, digits: str = ".2f") -> tuple[str, str, str]:
 
 PANELS_A_ROW = 2
 LEAST_INCHES = 6.5
-"""Width of a figure, that of the longest title."""
+"""Smallest width of a figure, enough for the longest title."""
 LABEL_INCHES = 2.2
-"""Width of an entry of a legend, that of the longest name of an arm."""
+"""Width of an entry of a legend, enough for the longest name of an arm."""
 
 
 def plot_settings(ax: Axes, table: ClaimTable, indices: Sequence[int]) -> None:

@@ -204,7 +204,7 @@ class OverheadStudy(SimulatedStudy):
         return run_simulation(arguments)
 
     def result(self, finished: Finished) -> StudyResult:
-        """Return times and bytes; those without a cluster are measured now."""
+        """Return times and bytes; figures that need no cluster are measured now."""
         claims = [
             *memory_claims(),
             *scoring_claims(),

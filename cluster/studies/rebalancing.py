@@ -156,7 +156,7 @@ class RebalancingStudy(PolicyStudy):
         )
 
     def claims(self, violations: Violations) -> list[Claim]:
-        """Return violations by those of the arms without rebalancing, in settings where there are some."""
+        """Return ratios of violations between arms, in settings that have some violations without rebalancing."""
         alone = dict(zip(violations.settings, violations.means(ALONE), strict=True))
         some = violations.where(lambda setting: FEWEST <= alone[setting] <= MOST)
         return [

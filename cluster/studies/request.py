@@ -207,7 +207,7 @@ class StudyRequest:
                 )
 
     def settings(self, pilots: Sequence[Pilot]) -> list[StudySetting]:
-        """Return the settings at the requested densities, else at `DENSITIES`, else at those that pilots find now."""
+        """Return the settings at the requested densities, else at `DENSITIES`, else at densities that pilots find."""
         settings = []
         for pilot in pilots:
             densities = pilot.known_densities(self.base)
@@ -237,8 +237,8 @@ class StudyRequest:
     ) -> Design:
         """Return the runs of arms at the densities of pilots.
 
-        `middle`: number of densities of each workload, the middle ones; None: all. `repeats`, `days`, `quick_days`: if
-        the request has no others.
+        `middle`: number of middle densities of each workload; None: all densities. `repeats`, `days`, `quick_days`:
+        used if the request has none.
         """
         run_options: dict[str, Any] = {"repeats": repeats, "days": days, "quick_days": quick_days}
         run_options["engine"] = pilots[0].engine
@@ -279,7 +279,7 @@ class StudyRequest:
 
 @attrs.frozen(eq=False)
 class DensityStudy(Study):
-    """The densities that pilots find. The study has no tasks except those of the pilots."""
+    """The densities that pilots find. The tasks of the pilots are the only tasks of the study."""
 
     name = "densities"
     run = staticmethod(run_simulation)

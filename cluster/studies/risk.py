@@ -1,8 +1,8 @@
 """Estimators of risk compared: Monte Carlo [1], Gaussian [2], peak predictors [5] and historical simulation.
 
 Each provides the violation probabilities of PrV-WorstFit and the expected failovers of the annealing engine, which also
-minimises the expected overload if the estimator has one. The parameters are those of the papers, in samples of ten
-minutes, or the defaults. They are not tuned.
+minimises the expected overload if the estimator has one. The parameters come from the papers, in samples of ten
+minutes, or are the defaults. They are not tuned.
 """
 
 from __future__ import annotations

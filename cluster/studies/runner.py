@@ -248,7 +248,7 @@ class StudyResult:
 
 
 class Study(ABC):
-    """An experiment: tasks, a function that runs each of them, and the result of the finished ones."""
+    """An experiment: tasks, a function that runs each task, and the result of the finished tasks."""
 
     name: ClassVar[str]
     """Name of the study and of its command."""

@@ -66,7 +66,7 @@ FREE = (
     "secondary_cpu_high",
     "secondary_memory_low",
 )
-"""The free parameters of `workloads.region_parameters`, without those that depend on another one of these."""
+"""The free parameters of `workloads.region_parameters` that do not depend on another of these parameters."""
 QUICK = ("size_bias", "memory.median")
 
 

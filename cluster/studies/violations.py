@@ -98,7 +98,7 @@ class Violations:
         return np.asarray(np.min([self.means(arm) for arm in arms], axis=0))
 
     def best(self, arms: Sequence[str]) -> list[str]:
-        """Return the best of some arms in each setting; the first of equal ones."""
+        """Return the best of some arms in each setting; of equal arms, the first."""
         means = np.array([self.means(arm) for arm in arms])
         return [arms[index] for index in means.argmin(axis=0)]
 

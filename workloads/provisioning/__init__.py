@@ -1,4 +1,4 @@
-"""Instances of provisioning ([3]): files of the contest and of the authors, generated ones, and plans.
+"""Instances of provisioning ([3]): files of the contest and of the authors, generated instances, and plans.
 
 Begin reading in `workloads.provisioning.user_units`.
 """

@@ -163,7 +163,7 @@ def read_machines(directory: Path, resources: Sequence[str]) -> pl.DataFrame:
 
 
 def _kinds(machines: pl.DataFrame, resources: Sequence[str]) -> tuple[NodeSpec, ...]:
-    """Return a kind of nodes for all machines of equal capacity, larger ones first."""
+    """Return a kind of nodes for each capacity of machines, by descending capacity."""
     kinds = machines.group_by(resources).len().sort(resources, descending=True)
     return tuple(
         NodeSpec("x".join(f"{value:g}" for value in capacity), tuple(capacity), count)

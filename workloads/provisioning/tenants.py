@@ -111,7 +111,7 @@ def _layers(plan: ProvisioningPlan) -> tuple[Int, Int32, Int]:
 def _time_points(steps: int, step: int, period: int, points: int) -> Int:
     """Return the time point of demand at the end of each of `steps` steps of `step` seconds, (steps,).
 
-    `points` time points divide `period` seconds; each includes its end, so that integers suffice.
+    `points` time points divide `period` seconds; a time point includes its end, so that integers suffice.
     """
     ends = np.arange(1, steps + 1) * step
     return np.asarray((ends * points - 1) // period % points)

@@ -49,11 +49,11 @@ def affinity_graph(kind: GraphKind | str, applications: int, density: float, see
     applications
         L, the number of applications.
     density
-        Δ, arcs by L(L - 1), from 0 to 0.5. Arbitrary graphs have just so many arcs, rounded down; normal ones on
-        average 0.4 % more, as no application has a negative number of arcs. The expected density of threshold ones is
-        2d² for their threshold d, about Δ + (√(Δ/2) - Δ)/L.
+        Δ, arcs by L(L - 1), from 0 to 0.5. Arbitrary graphs have just so many arcs, rounded down. Normal graphs have
+        on average 0.4 % more, as no application has a negative number of arcs. The expected density of threshold
+        graphs is 2d² for their threshold d, about Δ + (√(Δ/2) - Δ)/L.
     seed
-        Of the random numbers.
+        Seed of the random numbers.
     """
     kind = check_member("affinity graph", "kind", kind, GraphKind)
     check_count("affinity graph", "applications", applications, low=1)

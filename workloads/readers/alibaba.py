@@ -6,9 +6,9 @@ have to be unpacked.
 
 - **Metrics.** ``cpu`` in cores and ``memory`` in percent of the largest machine's memory. Usage in the trace is in
   percent of the request of a container (stated in issue 62 of alibaba/clusterdata). There is no disk space.
-- **Refused** are values of -1 and 101, which mark invalid ones, and rows at time 0, which is outside the trace.
+- **Refused rows** have a value of -1 or 101, which mark invalid values, or time 0, which is outside the trace.
 - **MaxUsage**: the largest request of the container. **Class**: its requests, each rounded up to a power of two.
-- Lifetimes are those of the rows. Machines, deployment groups, network, disk traffic and batch jobs are left out.
+- **Lifetimes** follow from the rows. Machines, deployment groups, network, disk traffic and batch jobs are left out.
 
 **The contest**: demand curves of 9,338 applications over one day. The directory holds ``*app_resources*.csv``
 (application, CPU curve, memory curve, disk, P, M, PM) and ``*instance_deploy*.csv`` (instance, application, machine),

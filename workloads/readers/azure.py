@@ -14,7 +14,7 @@ a stretch of time, so that lives are cut where files are missing.
 **2020** (SQLite): requests for virtual machines over 14 days, and their lives.
 
 - **Metrics.** ``cpu``, ``memory``, ``hdd``, ``ssd`` and ``nic`` as shares of the machine that offers the most VM types
-  (of several the one with the lowest number); VMs of other types are refused. An empty resource is 0. The trace has
+  (the lowest number decides between equals); VMs of other types are refused. An empty resource is 0. The trace has
   requests and no usage: the series of a tenant is constant, and MaxUsage is the request.
 - **Tenants**: one a VM, ``<vmId>@<first step>``; the VMs of one ``tenantId`` are one family. **Class**: the VM type,
   with ``_low`` where the priority is low.
@@ -272,7 +272,7 @@ def _check_keys(check: Checker, names: Sequence[str], row: tuple[Any, ...], row_
 
 
 def _usable(path: Path, rows: Rows, shares: dict[Any, Float32], tally: ConversionReport) -> Rows:
-    """Return the usable requests of those read last, with lives cut to the trace, and count the refused ones.
+    """Return the usable requests among the rows read last, with lives cut to the trace, and count refused requests.
 
     Raise `TraceError` for a missing number or time.
     """

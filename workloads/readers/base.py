@@ -119,8 +119,8 @@ NEGATIVE = "with a negative value"
 def measured(values: dict[str, pl.Expr], others: dict[str, pl.Expr] | None = None) -> list[pl.Expr]:
     """Return metrics as columns of 64-bit floats, and ``refused``, the reason to refuse a row, else null.
 
-    `values` are by metric; `others` are further reasons, each with whether it applies, checked after missing or
-    infinite values and before negative ones.
+    `values` are by metric; `others` are further reasons, each with whether it applies. They are checked after missing
+    or infinite values and before negative values.
     """
     numbers = {name: value.cast(pl.Float64) for name, value in values.items()}
     finite = pl.all_horizontal(value.abs() <= LARGEST for value in numbers.values()).fill_null(value=False)

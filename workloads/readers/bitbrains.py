@@ -11,8 +11,8 @@ format:
   Windows that start in mid-life are not new tenants; growth after creation is hardly visible in this trace.
 - **Class**: the machine's usual cores (mode) and provisioned memory (median), each rounded up to a power of two:
   ``vm_c4_m16``. The provisioned memory of 114 machines of Rnd changes all the time (ballooning).
-- **Refused rows**: those with a missing, NaN or infinite value, with no provisioned cores, CPU or memory (neither
-  unit nor limit is known), or with a negative value.
+- **Refused rows** have a missing, NaN or infinite value, no provisioned cores, CPU or memory (neither unit nor limit
+  is known), or a negative value.
 - **Errors**: a row without a machine or a time, and in the Parquet file, which holds one row a bin, two usable rows of
   one machine and bin, because the correct one is unknown. In the published files such rows occur; the first counts.
 """

@@ -99,7 +99,7 @@ def _created_directory(folder: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with suppress(OSError):  # one that is not empty stays, and so do those above
+        with suppress(OSError):  # a directory that is not empty stays, and its parents with it
             for path in missing:
                 path.rmdir()
         raise
@@ -114,7 +114,7 @@ def _parts(
 
 
 def _with_classes(traces: TraceSet, classes: tuple[str, ...]) -> TraceSet:
-    """Return traces whose class codes are indices of `classes`, sorted names that include theirs."""
+    """Return traces whose class codes are indices of `classes`, sorted names that include the traces' classes."""
     new_code = np.searchsorted(np.array(classes), np.array(traces.classes)).astype(np.int16)
     fields = {f.name: getattr(traces, f.name) for f in attrs.fields(TraceSet) if f.init}
     return TraceSet(**fields | {"classes": classes, "class_code": new_code[traces.class_code]})

@@ -48,7 +48,7 @@ class ConversionReport:
     tenants_refused: int = 0
     """Number of tenants that were too short."""
     steps_refused: int = 0
-    """Number of steps, filled ones included, of tenants that were too short."""
+    """Number of steps, including filled steps, of tenants that were too short."""
     steps_kept: int = 0
     """Number of steps of the tenants: ``steps + steps_filled - steps_refused``."""
     clipped: Counter[str] = attrs.field(factory=Counter)
@@ -68,7 +68,7 @@ class ConversionReport:
             self.rows_kept -= rows
 
     def cut(self, lengths: Int, kept: Bool) -> None:
-        """Add tenants with a number of steps each, (T,); those that are not `kept`, (T,), are refused as too short."""
+        """Add tenants with a number of steps each, (T,); a tenant that is not `kept`, (T,), is refused as too short."""
         self.tenants += int(kept.sum())
         self.tenants_refused += int((~kept).sum())
         self.steps_refused += int(lengths[~kept].sum())
@@ -158,7 +158,7 @@ class Chunks:
 def sort_into_chunks(
     frames: Iterable[Frame], rows: int, tally: ConversionReport, scratch: Path, places: tuple[str, str]
 ) -> Chunks:
-    """Count the rows of all frames, and write the kept ones into sorted files in `scratch`, `rows` rows at a time.
+    """Count the rows of all frames, and write the kept rows into sorted files in `scratch`, `rows` rows at a time.
 
     Raise `TraceError` for a row without owner or a time in range, whose columns in the source are `places`.
     """
@@ -187,7 +187,7 @@ def sort_into_chunks(
 
 
 def _count_and_drop_refused(rows: pl.DataFrame, tally: ConversionReport) -> pl.DataFrame:
-    """Count rows that were read, and refused ones by reason; return the others."""
+    """Count the rows that were read, and refused rows by reason; return the other rows."""
     tally.read(len(rows))
     counts = rows[REFUSED].drop_nulls().value_counts().sort(REFUSED)
     tally.refuse(dict(counts.iter_rows()))

@@ -13,10 +13,10 @@ if there are any.
 
 - With ``--aggregate max`` the maxima of each sample (of CPU and memory) are taken instead of its means.
 - **Tenants**: one a task or instance, ``<job>/<index>@<first step>``. A row is a sample of up to 5 minutes; shorter
-  ones, at its start or end, have the same weight in their step.
+  samples, at the start or end of a task, have the same weight in their step.
 - Values above the request are kept and raise MaxUsage.
 - **Class**: the usual limits, each rounded up to a power of two.
-- Lifetimes are those of the rows; priority, scheduling class, machines and alloc sets are left out.
+- **Lifetimes** follow from the rows; priority, scheduling class, machines and alloc sets are left out.
 """
 
 from __future__ import annotations

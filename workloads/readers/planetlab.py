@@ -2,7 +2,7 @@
 
 Two forms are read: the published directories (``20110303/<vm>``, one whole number a line, one line every 5
 minutes), and a Parquet file with the columns ``day``, ``vm`` and ``cpu_pct`` (a list), one row a machine and day.
-Every file of a directory is a machine, except those whose names begin with a dot.
+Every file of a directory is a machine, except files whose names begin with a dot.
 
 - **Metric.** ``cpu`` in percent of the machine's CPU, whose size is not published: demands of two machines do not
   add up to cores. There is neither memory nor disk.

@@ -126,7 +126,7 @@ class SampledReader:
     places: tuple[str, str]
     """Columns of the source that hold owner and time, for messages."""
     reasons: tuple[str, ...]
-    """All reasons for which rows are refused; the report also names those without a row."""
+    """All reasons for which rows are refused; the report also names reasons without a row."""
     owners: Callable[[Path, Path], pl.LazyFrame | None] = attrs.field(default=lambda *_: None)
     """A table with a row an owner, or None: ``owners(source, scratch)``. Columns ``owner`` and any of
     ``scale_<metric>`` (unit of the sample in the metric's unit), ``limit_<metric>``, ``tenant_class``, and ``end_s``
@@ -216,7 +216,7 @@ class SampledReader:
         return rows.filter(~again) if count else rows
 
     def _joined(self, rows: pl.DataFrame, tally: ConversionReport) -> pl.DataFrame:
-        """Return the sorted rows with all metrics of an owner and time in one, and count those that lack one."""
+        """Return the sorted rows, one for each owner and time with all metrics, and count rows that lack a metric."""
         names = [metric.name for metric in self.metrics]
         others = [name for name in rows.columns if name not in (OWNER, TIME, *names)]
         joined = rows.group_by(OWNER, TIME, maintain_order=True).agg(

@@ -74,7 +74,7 @@ class TableColumns:
     trends: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     """Names of metrics that grow to a maximum and stay there, such as disk."""
     step: float | None = None
-    """Sampling interval in seconds. None: the one of the table, 600 s for stays."""
+    """Sampling interval in seconds. None: the interval of the table, 600 s for stays."""
     timezone: str = "UTC"
     """Time zone of times without one, such as ``Europe/Berlin``; its midnight is the origin of the trace."""
     time_format: str | None = None

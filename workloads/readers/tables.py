@@ -68,7 +68,7 @@ class TablePreview:
     form: str
     """Separator and decimal mark in words."""
     rows: int
-    """Number of rows, before those of a tenant with its own column are told apart."""
+    """Number of rows of the table, in which several tenants may have columns."""
     time: str
     """Columns and form of the times."""
     first: str

@@ -82,7 +82,7 @@ def number_form(check: Checker, chunk: pl.DataFrame, names: list[str], decimal: 
 
 
 def _present(values: pl.Series) -> pl.Series:
-    """Return texts without blanks around them, null for those that stand for no value."""
+    """Return texts without blanks around them, null for a text that stands for no value."""
     text = values.str.strip_chars()
     return text.set(text.str.to_lowercase().is_in(list(ABSENT)).fill_null(value=False), None)
 
@@ -127,9 +127,9 @@ class TimeForm:
 
 
 def _seconds(times: pl.Series, zone: str) -> pl.Series:
-    """Return moments as seconds since 1970, null for those that a change of the clock leaves out.
+    """Return moments as seconds since 1970, null for a moment that a change of the clock leaves out.
 
-    Of an hour that occurs twice, the first one counts.
+    If an hour occurs twice, a moment in it belongs to the first.
     """
     if getattr(times.dtype, "time_zone", None) is None:
         times = times.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")

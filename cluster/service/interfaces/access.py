@@ -34,7 +34,7 @@ SCHEMES = {"WWW-Authenticate": 'Bearer realm="plb", Basic realm="plb", charset="
 
 
 class Right(IntEnum):
-    """What a token allows; each includes those before it."""
+    """What a token allows; each right includes the lower rights."""
 
     READ = 0
     """Read the cluster, its plans and its log."""
@@ -111,7 +111,7 @@ class Access:
         return actors[0]
 
     def _take(self, name: str) -> None:
-        """Count a request of an actor; those that it has left come back over time."""
+        """Count a request of an actor; the number of requests that the actor has left grows over time."""
         now = self.clock()
         left, at = self._left.get(name, (MOST_REQUESTS, now))
         left = min(MOST_REQUESTS, left + (now - at) * RATE)

@@ -241,7 +241,7 @@ def html_of(template: str, **values: Any) -> Markup:
 
 
 def plans(live: LiveCluster, _choice: MapChoice) -> Values:
-    """Return the open plans and the last closed ones, the latest first."""
+    """Return the open plans and the last closed plans, the latest first."""
     plans = [*reversed(live.reader.state.plans.values())]
     closed = [plan for plan in plans if plan.status not in OPEN]
     return {

@@ -40,7 +40,7 @@ class Answered(msgspec.Struct, omit_defaults=True):
     """The answer to an event that is in the log."""
 
     sequence: int
-    """Its sequence number; with `repeated`, that of the earlier event with its id."""
+    """Sequence number of the event; if it is `repeated`, of the earlier event with its id."""
     generation: int
     """Generation of the cluster when the request is answered; plans of an earlier one are stale. 0: it is removed."""
     plan: str | None = None

@@ -103,7 +103,7 @@ class ReadScore(Read, tag="score"):
 
 
 class ReadAlternatives(ReadScore, tag="alternatives"):
-    """For each replica of a partition, the nodes that could take it, best first, and those that cannot."""
+    """For each replica of a partition, the nodes that could take it, best first, and the nodes that cannot."""
 
     async def answer(self, live: LiveCluster) -> Any:
         """Return the nodes by replica."""

@@ -111,7 +111,7 @@ async def put_cluster(call: Call) -> Answered:
 
 
 async def send_batch(call: Call) -> list[Answered]:
-    """Log and apply events in their order; each has an answer, those that are refused with the problem."""
+    """Log and apply events in their order; each has an answer, a refused event with the problem."""
     batch: list[events.LoggedEvent] = call.body
     if KEY in call.request.headers:
         raise events.RequestError(KEY, "Expected no key with a batch; each event may have an id")
@@ -207,7 +207,7 @@ async def following(
 ) -> AsyncIterator[Any | None]:
     """Return a value now and whenever it has changed, to its last one, or the end of cluster or server; None: silence.
 
-    The next value is made when the client has taken the one before, so that a slow client costs no memory.
+    A value is made when the client has taken the previous value, so that a slow client costs no memory.
     """
     sent = None
     while not (live.is_ending or live.is_removed):

@@ -51,7 +51,7 @@ class Transport:
     certificate: Path | None = None
     key: Path | None = None
     client_ca: Path | None = None
-    """Certificates that sign those of clients; with them, no other client can connect."""
+    """Certificates of the authorities that sign the certificates of clients; if given, no other client can connect."""
 
     @classmethod
     def of(cls, address: str, **files: Path | None) -> Transport:

@@ -96,8 +96,8 @@ def partitions_of(pods: Iterable[Pod], places: Mapping[str, str]) -> dict[str, s
 class KubernetesCluster:
     """What an engine was told of a cluster of Kubernetes, and tells it what has changed.
 
-    `metrics`: names of the engine's metrics; `nodes`: names of the nodes that it has already; `partitions`: those that
-    it has, by namespace and name of the pod.
+    `metrics`: names of the engine's metrics; `nodes`: names of the nodes that the engine has already; `partitions`:
+    names of its partitions, by namespace and name of the pod.
     """
 
     def __init__(
@@ -189,7 +189,7 @@ class KubernetesCluster:
             yield events.ReportLoads(partitions=names, nodes=nodes, loads=loads, at=at, now=at)
 
     def _assign(self, pods: Sequence[Pod]) -> None:
-        """Give each pod a partition: its own, that of a pod of its workload that is gone or ends, or a new one."""
+        """Give each pod its own partition, or one that a gone or ending pod of its workload leaves, or a new one."""
         before, self.partitions, self.pods = self.partitions, {}, {}
         ending = {pod.metadata.key for pod in pods if pod.metadata.deletion_timestamp is not None}
         held = {before.get(pod.metadata.key) for pod in pods if pod.metadata.key not in ending}

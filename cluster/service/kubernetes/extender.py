@@ -82,7 +82,7 @@ def rows_of(scores: NodeScores, names: Sequence[str]) -> Int:
 def filtered(scores: NodeScores, names: Sequence[str]) -> FilterResult:
     """Return which of the nodes `names` may take the replica that was scored.
 
-    Where none may, those remain that only a rule excludes that placement would relax.
+    If none may, the nodes remain that are ruled out only by rules that placement relaxes.
     """
     rows = rows_of(scores, names)
     fits, soft = (np.append(mask, False)[rows] for mask in (scores.fits, scores.soft))
@@ -100,7 +100,7 @@ def filtered(scores: NodeScores, names: Sequence[str]) -> FilterResult:
 
 
 def prioritized(scores: NodeScores, names: Sequence[str]) -> list[HostPriority]:
-    """Return the scores of the nodes `names`, 0 to 10: those of lowest energy have 10, others in proportion at most 9.
+    """Return the scores of the nodes `names`: 10 for the lowest energy, and 0 to 9 in proportion for others.
 
     Nodes that are ruled out or not known have 0.
     """

@@ -23,7 +23,7 @@ Resources: TypeAlias = dict[str, Fraction]
 Item = TypeVar("Item")
 
 IN_MIB = ("memory", "ephemeral-storage", "storage")
-"""Resources that metrics have in MiB; so are those that begin with ``hugepages-``."""
+"""Resources that metrics measure in MiB, besides all resources that begin with ``hugepages-``."""
 SUFFIXES: Mapping[str, Fraction] = {
     "": Fraction(1),
     **{suffix: Fraction(1000) ** power for power, suffix in enumerate("num", -3)},

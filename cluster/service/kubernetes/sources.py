@@ -84,7 +84,7 @@ def token_of(file: Path | None) -> Callable[[httpx.Request], httpx.Request] | No
 class ApiServer:
     """An API server of Kubernetes at a URL; http only without a token, as of ``kubectl proxy``.
 
-    `token_file`: as of `token_of`; `authority`: file with the certificates that are trusted, None: those of the system.
+    `token_file`: as in `token_of`; `authority`: file with the certificates that are trusted, None: the system's.
     """
 
     def __init__(self, url: str, token_file: Path | None = None, authority: Path | None = None) -> None:

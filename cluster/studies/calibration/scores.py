@@ -83,7 +83,7 @@ class Scores:
     predictions: int
     """Number of predictions."""
     nodes: int
-    """Number of nodes; those of different runs count separately."""
+    """Number of nodes; a node counts once for each run."""
     base_rate: ScoreEstimate
     """Share of the predictions after which a violation occurred."""
     brier: ScoreEstimate
@@ -172,7 +172,7 @@ def _scores(sums: _Sums) -> dict[str, Float]:
 
 
 def _estimate(value: float, resampled: Float, nodes: int) -> ScoreEstimate:
-    """Return a score with its interval from its values in resamples, (Q,), without those in which it is undefined.
+    """Return a score with its interval from its values in resamples, (Q,); undefined values are left out.
 
     `nodes`: number of nodes.
     """

@@ -69,7 +69,7 @@ class CalibrationRun(Simulation):
         self._first_hours = FIRST_HOURS if first_hours is None else first_hours
 
     def processes(self) -> tuple[Process, ...]:
-        """Return the processes of the simulation and that of the predictions."""
+        """Return the processes of the simulation, and the process that makes the predictions."""
         return (*super().processes(), self._predict())
 
     def _predict(self) -> Process:

@@ -319,7 +319,7 @@ def run_totals(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _differences(totals: Float, gaussian: Total, resource: int) -> list[float | None]:
-    """Return the relative differences of Gaussian percentiles from empirical ones; None where the latter are 0.
+    """Return the relative differences of Gaussian from empirical percentiles; None where an empirical one is 0.
 
     `totals`: (K,) of one resource; `gaussian`: of all resources.
     """

@@ -89,7 +89,7 @@ def task_level_peaks(samples: TaskSamples, horizon: int) -> Float:
 def peak_differences(samples: TaskSamples) -> dict[str, Float]:
     """Return, by percentile, the relative excess of the tasks' summed percentiles over the machine's peak in each hour.
 
-    [5] has the usage within five minutes. Samples do not, so the percentiles are those of an hour of samples.
+    [5] has the usage within five minutes. Samples do not, so the percentiles are of an hour of samples.
     """
     machine, hour = machine_of_row(samples), samples.time // HOUR
     first_of_step, step_of_row = _groups(machine, samples.time)

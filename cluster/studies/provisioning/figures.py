@@ -1,4 +1,4 @@
-"""The figures of [3]: means of plans by group, with those of the paper, and their tables."""
+"""The figures of [3]: means of plans by group, with the means of the paper, and their tables."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ SCHEMA: Mapping[str, Any] = {
 def plans_frame(rows: Sequence[Row], timings: Sequence[Row]) -> pl.DataFrame:
     """Return a frame with a row for each instance and arm; `rows`, `timings`: of `Finished`, of the same runs in order.
 
-    Their keys are those of the arguments (`study.ProvisioningStudy.tasks`), and of the totals or timings that
+    The rows have the keys of the arguments (`study.ProvisioningStudy.tasks`), and of the totals or timings that
     `study.run_planning` returns. The nodes by AUTO, which depend on the machine, are with the timings.
     """
     plans: list[Row] = []
@@ -125,7 +125,7 @@ def group_means(plans: pl.DataFrame) -> list[GroupMeans]:
 
 
 def agreement(groups: Sequence[GroupMeans], published: PublishedMeans) -> tuple[int, int]:
-    """Return how many mean deviations are within `CLOSE` points of the published ones, and how many were compared."""
+    """Return how many mean deviations are within `CLOSE` points of the published value, and how many were compared."""
     differences = [
         abs(mean.deviation - published_deviation.value)
         for group in groups
@@ -168,7 +168,7 @@ def as_json(plans: pl.DataFrame, published: PublishedMeans) -> dict[str, Any]:
 
 
 def _setting(group: GroupMeans, published: PublishedMeans) -> dict[str, Any]:
-    """Return a group with its means, and the published ones, as plain JSON values."""
+    """Return a group with its means and the published means, as plain JSON values."""
     published_means = {arm.algorithm: published.of(group.group, arm.algorithm) for arm in group.means}
     return {
         **attrs.asdict(group.group, value_serializer=lambda _i, _a, value: getattr(value, "value", value)),
@@ -260,7 +260,7 @@ def _cells(
 ) -> list[str]:
     """Return the cells of an algorithm: published and our deviations, then published and our seconds.
 
-    `means`: ours, by arm; `deviation`, `seconds`: the published ones.
+    `means`: our means, by arm; `deviation`, `seconds`: the published means.
     """
     ours = [means.get(AlgorithmArm(algorithm, rules)) for rules in rules_of(figure)]
     deviations = ["" if mean is None else f"{mean.deviation:.2f}" for mean in ours]
@@ -280,7 +280,7 @@ def _mean(values: Sequence[Published | None]) -> Published | None:
 
 
 def _table(title: str, caption: str, figure: PublishedFigure, first_headings: Sequence[str]) -> Table:
-    """Return a table without rows; `first_headings`: headings before those of deviations and seconds."""
+    """Return a table without rows; `first_headings`: headings before the headings of deviations and seconds."""
     rules_headings = [rules.value for rules in rules_of(figure)]
     headings = (*first_headings, "% above bound, [3]", *rules_headings, "seconds, [3]", *rules_headings)
     return new_table(headings, texts=len(first_headings), title=title, caption=caption)
@@ -304,7 +304,7 @@ def plots(groups: Sequence[GroupMeans], published: PublishedMeans) -> dict[str, 
 
 
 def trade_off(groups: Sequence[GroupMeans], published: PublishedMeans) -> Figure:
-    """Return a plot of mean deviation over mean seconds of all groups; filled markers are ours, hollow ones of [3]."""
+    """Return a plot of mean deviation over mean seconds of all groups; filled: ours, hollow: of [3]."""
     plot, ax = new_axes(8.5, 5.0, "deviation and time, constant demand, all densities (hollow: the paper's)")
     algorithms = list(dict.fromkeys(arm.algorithm for arm in groups[0].means))
     for arm in groups[0].means:
