@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 from typer import Option
 
+from cluster.cli.all_studies import all_command
 from cluster.cli.options import Jobs, Json, PlotsFormat, Publish, Quiet, Regions, Restart, Scheduler, Seed, StudyFolder
 from cluster.console import FAILED, clear_errors, output
 from cluster.plots.formats import PlotFormat, plots_as
@@ -419,6 +420,7 @@ def _command_of(study: str) -> Callable[..., None]:
 for _study, _command in COMMANDS.items():
     _help = f"{_command.help}\n\n{inspect.cleandoc(clusters_command.__doc__ or '')}"
     study_app.command(_study, help=_help, short_help=_command.help)(_command_of(_study))
+study_app.command("all", short_help="All studies, the cheapest first.")(all_command)
 study_app.command("gaussian", short_help="[2] table 1 and figures 6 to 13: Gaussian percentiles on your traces.")(
     gaussian_command
 )
