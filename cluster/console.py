@@ -99,7 +99,7 @@ def messages(*, quiet: bool = False) -> Console:
 
 
 def progress(*columns: ProgressColumn, quiet: bool = False, **options: Any) -> Progress:
-    """Return a progress bar on standard error: description, bar, then `columns`; `options` as of `Progress`."""
+    """Return a progress bar on standard error: description, bar, then `columns`; `options` as in `Progress`."""
     from rich.progress import BarColumn, Progress, TextColumn
 
     first_columns = TextColumn("{task.description}", markup=False), BarColumn()

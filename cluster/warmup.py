@@ -201,7 +201,7 @@ class _PlainTerm:
 
 
 @kernel
-def _no_change(problem: Any, solution: Any, sums: Any, proposal: Proposal) -> float:  # noqa: ARG001  # as of every term
+def _no_change(problem: Any, solution: Any, sums: Any, proposal: Proposal) -> float:  # noqa: ARG001  # as a term must
     """Return 0."""
     return 0.0
 

@@ -1,7 +1,7 @@
 """Compress demand traces into demand models ([1] section 5.3).
 
-Of a metric with trend remain the maximum M, the initial demand I and the growth duration G; of one without, the 90th
-percentile U90; of every metric the true maximum, and of the trace its lifetime, class and role.
+A demand model keeps the maximum M, the initial demand I and the growth duration G of a metric with trend, the 90th
+percentile U90 of a metric without trend, the true maximum of every metric, and the lifetime, class and role of a trace.
 
 The paper does not say how it fits G. Ours: let t be the first time at which demand is at least 95 % of M (the level by
 which [1] section 3.1 describes growth). The line from (0, I) through that first sample (t, d) meets M at

@@ -175,7 +175,7 @@ def check_samples(frames: Iterable[pl.DataFrame], tenants: pl.DataFrame, header:
 
 
 class _SampleChecks:
-    """The checks of a file of samples, part by part, with what they keep of the rows so far."""
+    """The checks of a file of samples, part by part, and the state that they keep between parts."""
 
     def __init__(self, tenants: pl.DataFrame, header: Header, path: Path) -> None:
         self.check = Checker(path)
@@ -187,7 +187,7 @@ class _SampleChecks:
         self.complete = self.sound = True
         """Whether all columns were complete, and whether every row was valid in itself."""
         self.key, self.time = NO_ROW, np.nan
-        """Of the last row: a number for tenant and role, and the time."""
+        """Number for tenant and role, and time, of the last row."""
         self.has_rows = np.zeros(len(tenants), np.bool_)
         """(T,) whether a tenant has rows."""
         self.has_role = np.zeros((len(tenants), len(Role)), np.bool_)

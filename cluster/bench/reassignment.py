@@ -123,7 +123,7 @@ class ReassignmentFigures:
 
     @property
     def gap(self) -> float | None:
-        """By how much the cost exceeds the best known one, as a share of it; None: that is unknown."""
+        """Excess of the cost over the best known cost, as a share of the best known cost; None: it is unknown."""
         return None if self.best_known is None else self.cost / self.best_known - 1.0
 
     @property
@@ -226,8 +226,8 @@ def engine_of(instance: ReassignmentInstance, seed: int, **settings: Any) -> Pla
 def search_settings(instance: ReassignmentInstance) -> dict[str, Any]:
     """Return the settings of the search, which follow from the sizes of an instance.
 
-    The unit of the temperature is what the load of a process costs in the mean if all of it is above the safety
-    capacities. The more processes a machine has, the less one of them changes, so the cooler the search begins.
+    The unit of the temperature is the mean cost of the load of a process if all of the load is above the safety
+    capacities. The more processes a machine has, the less one process changes, so the cooler the search begins.
     Instances with many processes search cooler and with hard capacity, as each process gets fewer proposals. Steps of
     several moves list the processes of machines, which takes long where these are many.
     """

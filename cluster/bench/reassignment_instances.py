@@ -1,6 +1,6 @@
 """Instances of the ROADEF/EURO challenge 2012, "Google machine reassignment": files, costs and constraints.
 
-Costs and constraints follow the problem statement in plain NumPy and use nothing of the engine, so that they check its
+Costs and constraints follow the problem statement in plain NumPy, without the engine, so that they check its
 results. Source of statement and instances: https://roadef.org/challenge/2012/en/.
 """
 
@@ -52,11 +52,11 @@ class ReassignmentInstance:
     location: Int
     """(M,) number of the location of each machine."""
     machine_cost: Int
-    """(M, M) cost of the move of a process from one machine to another one, before its weight."""
+    """(M, M) cost of the move of a process from one machine to another machine, before its weight."""
     spread: Int
     """(S,) least number of locations of a service."""
     needs: Int
-    """(D, 2) pairs of a service and another one, which it needs in the same neighbourhood."""
+    """(D, 2) pairs of a service and a service that it needs in the same neighbourhood."""
     service: Int
     """(P,) service of each process."""
     requirement: Int

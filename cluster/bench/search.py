@@ -1,8 +1,8 @@
 """How near the search of the engine comes to a known optimum: `plb bench search`, with its figures and their table.
 
 The energy is the objective of an instance alone: a move costs nothing, and nothing else has a weight. The initial
-excess is the energy of the start minus the energy of the optimum. The measure is the share of it that is left after a
-time.
+excess is the energy of the start minus the energy of the optimum. The measure is the share of the initial excess that
+is left after a time.
 """
 
 from __future__ import annotations
@@ -109,9 +109,9 @@ def anneal_plainly(
 ) -> None:
     """Draw STRETCH proposals, and apply those that the Metropolis rule accepts to `solution`.
 
-    `enforced`: mask of the rules; `rows`: (m,) engine rows that may move; `tally`: (TALLY_SIZE,), in which the
-    proposals are counted. `weight` is the weight of the load above the safety capacities, of which `steps` has the
-    data; with 0 it does not count.
+    `enforced`: mask of the rules; `rows`: (m,) engine rows that may move; `tally`: (TALLY_SIZE,) counts the proposals.
+    `weight`: weight of the load above the safety capacities; with 0 this load does not count. `steps`: data of this
+    load.
     """
     for _ in range(STRETCH):
         tally[GENERATED] += 1

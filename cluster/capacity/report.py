@@ -203,9 +203,9 @@ def sentences_of_differences(question: Question, values_by_policy: Mapping[str, 
     for policy in list(values_by_policy)[1:]:
         first = next(iter(values_by_policy))
         doubts = [
-            f"{name} has {what} in {count} of {len(values)} repeats"
+            f"{name} has {outcome} in {count} of {len(values)} repeats"
             for name, values in ((first, values_by_policy[first]), (policy, values_by_policy[policy]))
-            for what, count in (
+            for outcome, count in (
                 ("no answer", values.count(None)),
                 ("its answer at the end of the range", values.count(question.hardest)),
             )

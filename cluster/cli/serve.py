@@ -83,9 +83,9 @@ def replay_command(
             for entry in log.entries(cluster):
                 when = datetime.fromtimestamp(entry.time, UTC).isoformat(timespec="milliseconds")
                 refusal = "" if entry.refusal is None else f"; refused: {entry.refusal}"
-                what = f"{entry.event.kind} {entry.event.subject}".rstrip()
+                event = f"{entry.event.kind} {entry.event.subject}".rstrip()
                 typer.echo(
-                    escaped(f"{entry.sequence} {when} {cluster} {entry.actor} plb {entry.version} {what}{refusal}")
+                    escaped(f"{entry.sequence} {when} {cluster} {entry.actor} plb {entry.version} {event}{refusal}")
                 )
             continue
         result = replay(log, cluster)

@@ -283,11 +283,11 @@ class Explanation:
     time_s: int
     """The time in seconds since the start; all events at this time are included."""
     events: tuple[Event, ...] = ()
-    """Events of the tenant until then."""
+    """Events of the tenant up to `time_s`."""
     replicas: tuple[Alternatives, ...] = ()
     """Node and alternatives of each of its replicas; empty while the tenant is absent."""
     leaving: tuple[str, ...] = ()
-    """Nodes that its replicas are leaving."""
+    """Nodes that replicas of the tenant are leaving."""
     shares: Mapping[str, Mapping[str, float]] = attrs.field(factory=dict)
     """Load of every node by metric, as a share of its capacity; metrics without one are left out."""
     config: PlbConfig | None = None

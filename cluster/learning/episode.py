@@ -226,7 +226,7 @@ class Episode:
 
     @property
     def queue(self) -> int:
-        """Number of jobs that wait; the first of them is job `head`."""
+        """Number of waiting jobs; the first waiting job is `head`."""
         return self._arrived - self.head
 
     @property

@@ -177,8 +177,8 @@ class SyntheticJobs(Section):
     Notes
     -----
     DeepRM, on which [4] is based, has 80 % of short jobs of 1 to 3 steps and long jobs of 10 to 15 steps, all with
-    constant usage. Here the long jobs last up to the default horizon, and there are more of them, because only their
-    curves can be aligned.
+    constant usage. Here long jobs last up to the default horizon and are more frequent, because only their curves can
+    be aligned.
     """
 
     rate: float = number(3.5, low=0.01, high=1000.0)

@@ -44,7 +44,7 @@ class Row:
     repeats: int
     """Number of its finished runs; only these are counted."""
     figures: Mapping[str, Estimate]
-    """Mean, interval and ratio to the first row, by figure; rows without an extension term have none of it."""
+    """Mean, interval and ratio to the first row, by figure; a row without an extension term lacks its figure."""
     pairs: int
     """Repeats with the same tenants as the first row; 0 in the first row itself."""
     differences: Mapping[str, Interval]
@@ -181,7 +181,7 @@ def _row(
 
 def verdict(comparison: ResultsComparison) -> str:
     """Return in words which policy has the fewest avoidable violations, by how much, and how sure that is."""
-    first, *others = comparison.rows
+    first, *other_rows = comparison.rows
     name = (
         "violations_avoidable"
         if all("violations_avoidable" in row.figures for row in comparison.rows)
@@ -190,9 +190,9 @@ def verdict(comparison: ResultsComparison) -> str:
     words = IN_WORDS.get(name, name)
     if not any(row.figures[name].mean for row in comparison.rows):
         return f"No policy had {words}."
-    if not others:
+    if not other_rows:
         return f"{first.policy} had {cell(first.figures[name])} {words} a run. No other policy ran."
-    best = min(others, key=lambda row: row.figures[name].mean)
+    best = min(other_rows, key=lambda row: row.figures[name].mean)
     fewer = first.figures[name].mean - best.figures[name].mean
     if fewer <= 0.0:
         return f"No policy had fewer {words} than {first.policy}, with {cell(first.figures[name])} a run."
@@ -270,9 +270,9 @@ def lines(comparison: ResultsComparison) -> Iterator[str]:
     remade = other_tenants_code(comparison.results)
     if remade:
         labels = _labels(comparison)
-        others = listed([labels[str(result.folder)] for result in remade])
+        other_folders = listed([labels[str(result.folder)] for result in remade])
         first = labels[str(comparison.results[0].folder)]
-        yield f"The code that makes tenants differs between {first} and {others}, so their tenants may differ."
+        yield f"The code that makes tenants differs between {first} and {other_folders}, so their tenants may differ."
     yield from _differing("The scenarios differ", comparison.scenario_differences)
     yield from _differing("They were made with different versions", comparison.version_differences)
     for result, run in comparison.interrupted:

@@ -1,7 +1,7 @@
 """The digest of the code that makes runs: it identifies finished runs, with the inputs of each.
 
-It is of all modules of the three packages except `PRESENTATION`, so that a new module counts without being named. Code
-that a scenario imports is no part of it; that has digests in the scenario.
+The digest covers all modules of the three packages except `PRESENTATION`, so that a new module counts without being
+named. It does not cover code that a scenario imports, because the scenario has the digests of this code.
 """
 
 from __future__ import annotations

@@ -263,8 +263,8 @@ class ApplicationsSection(Section):
     """Tenants of some classes that form applications with common limits.
 
     A tenant belongs to the first section that matches its class, and the second tenant of an affinity pair to the
-    application of the first. A policy with ``applications = "none"`` has none of them, one with ``applications =
-    "without reservations"`` only their other limits.
+    application of the first. A policy with ``applications = "none"`` has no applications, and a policy with
+    ``applications = "without reservations"`` has them without reservations.
     """
 
     tenant_class: str = "*"
@@ -312,9 +312,7 @@ class Scaling(Section):
     """
 
     tenant_class: str = "*"
-    """The class, or a pattern, as of `Growth`. The tenants run as stateless
-    instances if instances are scaled.
-    """
+    """The class, or a pattern, as in `Growth`. The tenants run as stateless instances if instances are scaled."""
     metric: str = "cpu"
     """Name of the metric (``MetricName``)."""
     lower_load: float = number(0.0)

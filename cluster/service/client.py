@@ -88,7 +88,7 @@ class Calls:
         return self._ask("PUT", "", {"settings": plain(settings), "seed": seed})
 
     def remove_cluster(self, *, key: str | None = None) -> Any:
-        """Remove the cluster: its searches end, and another one may have its name."""
+        """Remove the cluster: its searches end, and another cluster may have its name."""
         return self._ask("DELETE", "", key=key)
 
     def description(self) -> Any:

@@ -46,7 +46,7 @@ def check_length(item: str, name: str) -> None:
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 """Letters that would break or forge a line of the log."""
 SUBJECTS = ("name", "plan", "partition", "node", "service", "application")
-"""Fields of events that say what they are about: a name, or an object with a name."""
+"""Fields with the subject of an event: a name, or an object with a name."""
 MOST_FIELDS, MOST_NAMES = 1000, 10_000
 """Most entries of an object, and of a list, in a description."""
 MOST_METRICS = 100
@@ -143,7 +143,7 @@ class ClusterEvent(Struct, kw_only=True, forbid_unknown_fields=True, tag_field="
 
     @property
     def subject(self) -> str:
-        """Names of what it is about; empty: the cluster."""
+        """Names of the subject of the event; empty: the cluster."""
         return named_by(getattr(self, name) for name in SUBJECTS if name in self.own_fields())
 
     @classmethod
@@ -152,11 +152,11 @@ class ClusterEvent(Struct, kw_only=True, forbid_unknown_fields=True, tag_field="
         return [name for name in cls.__struct_fields__ if name not in ClusterEvent.__struct_fields__]
 
     def time(self, latest: float) -> float:
-        """Return the time at which it takes effect; `latest`: the time that the cluster has before it."""
+        """Return the time at which the event takes effect; `latest`: time of the cluster before the event."""
         return latest if self.now is None else self.now
 
     def prepare(self) -> None:
-        """Make what all replicas of the cluster need to apply the event."""
+        """Make the objects that all replicas of the cluster need to apply the event."""
 
     def apply(self, engine: Engine, now: float) -> None:
         """Apply the event to an engine at the time `now`; after an error nothing has changed."""
@@ -234,7 +234,7 @@ class Configure(OfSettings, tag="settings"):
 
 
 class OfName(ClusterEvent):
-    """An event with the name of what it changes."""
+    """An event with the name of its subject."""
 
     name: Annotated[str, Meta(min_length=1)]
 
@@ -435,7 +435,7 @@ class MakeCluster(OfSettings, tag="cluster"):
 
 
 class RemoveCluster(ClusterEvent, tag="remove_cluster"):
-    """Remove a cluster: its searches and streams end, the log keeps its events, and another one may have the name."""
+    """Remove a cluster: its searches and streams end, the log keeps its events, and a new cluster may have its name."""
 
 
 PARTS: Mapping[str, type] = {

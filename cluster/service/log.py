@@ -113,9 +113,9 @@ class EntryInBrief(Struct):
     kind: str
     """Kind of the event."""
     item: str
-    """Names of what the event is about; empty: the cluster."""
+    """Names of the subject of the event; empty: the cluster."""
     refusal: str | None
-    """As of a `LogEntry`."""
+    """As in `LogEntry`."""
 
 
 class Log:
@@ -306,7 +306,7 @@ class Log:
 
 
 def _heading(data: bytes) -> tuple[str, str]:
-    """Return the kind of an event, and the names of what it is about; the rest of the event is skipped."""
+    """Return the kind of an event, and the names of its subject; the rest of the event is skipped."""
     fields = msgspec.msgpack.decode(data, type=dict[str, msgspec.Raw])
     kind, *items = (msgspec.msgpack.decode(fields[name]) for name in ("type", *SUBJECTS) if name in fields)
     return kind, named_by(items)

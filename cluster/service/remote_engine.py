@@ -1,4 +1,4 @@
-"""An engine that a service runs, for simulations: it has what runs use of `PlacementAndLoadBalancing`."""
+"""An engine that a service runs, for simulations: it has the methods of `PlacementAndLoadBalancing` that runs call."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ class RemoteError(PlbError):
 
 
 class RemoteEngine:
-    """A cluster of its own at a service, under the calls that runs make of an engine.
+    """A separate cluster at a service, with the methods of an engine that runs call.
 
     Events wait until an answer is needed, and are then sent in one line; so an event that the service refuses raises
     `RemoteError` at a later call. `address`: ``tcp://HOST:PORT`` or ``unix:///PATH``, as `plb serve --lines` has it;
-    `config`, `seed`, `history`: as of `PlacementAndLoadBalancing`.
+    `config`, `seed`, `history`: as in `PlacementAndLoadBalancing`.
     """
 
     def __init__(self, address: str, config: PlbConfig, *, seed: int = 0, history: DemandHistory | None = None) -> None:
@@ -115,7 +115,7 @@ class RemoteEngine:
         return self._plan(events.RequestPlan(call="balance", now=now))
 
     def apply(self, plan: Plan, *, leaving: bool = False) -> None:
-        """Apply the last plan; another one raises `ConflictError`."""
+        """Apply the last plan; another plan raises `ConflictError`."""
         if self._made is None or plan is not self._made[0]:
             raise ConflictError("apply: a served engine applies the last plan that it has made, once")
         self._tell(events.ApplyPlan(plan=self._made[1], leaving=leaving))

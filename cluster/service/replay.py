@@ -1,4 +1,4 @@
-"""Replay: the events of a log are applied again, and what came of them is compared with the log."""
+"""Replay: the events of a log are applied again, and their outcomes are compared with the log."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ ENERGY_DIGITS = 9
 
 @attrs.frozen
 class Difference:
-    """An entry from which something else came in the replay."""
+    """An entry with another outcome in the replay than in the log."""
 
     cluster: str
     sequence: int
     kind: str
     """Kind of the event."""
     logged: str
-    """What came of it, by the log."""
+    """Outcome in the log, in words."""
     replayed: str
-    """What came of it now."""
+    """Outcome in the replay, in words."""
 
     def __str__(self) -> str:
         return f"{self.cluster} {self.sequence} {self.kind}: {self.logged}; now {self.replayed}"

@@ -1,7 +1,7 @@
 """A cluster as the events of the log make it: an engine, and the plans that were asked for.
 
-Two replicas of a cluster that apply the same entries are equal. The service has one that answers, and one that
-searches and may be some entries behind.
+Two replicas of a cluster that apply the same entries are equal. The service has a replica that answers, and a replica
+that searches and may be some entries behind.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ Search: TypeAlias = Callable[[events.Engine, PlanRecord], None]
 class ClusterReplica:
     """One copy of a cluster.
 
-    `first`: the first event of the cluster; `search`: what makes plans, or None: they come from the log; `saved`: the
-    state from which it goes on, or None: it is new.
+    `first`: the first event of the cluster; `search`: makes plans, None: plans come from the log; `saved`: the state
+    from which the replica continues, None: it begins with `first`.
     """
 
     def __init__(self, first: events.MakeCluster, search: Search | None = None, saved: Saved | None = None) -> None:

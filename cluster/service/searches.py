@@ -1,4 +1,4 @@
-"""The thread that searches plans of a cluster, on a replica of its own, so that reads are answered meanwhile."""
+"""The thread that searches plans of a cluster, on a separate replica, so that reads are answered meanwhile."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SearchThread:
         self._is_interrupted = False
         """Whether an interrupt was sent that the search has not taken yet."""
         self._stops = False
-        """Whether the thread is to end; what it has not done is done after a restart."""
+        """Whether the thread is to end; a restart does the remaining work."""
         self._discarded: set[str] = set()
         """Plans that were discarded before they were made: they are not searched for."""
         self._logged: dict[str, Document] = {}
@@ -94,7 +94,7 @@ class SearchThread:
     def _run(self) -> None:
         """Apply entries until `stop`."""
         while (entry := self._entries.get()) is not None and not self._stops:
-            self._replica.refusal(entry)  # the replica that answers tells of it
+            self._replica.refusal(entry)  # the replica that answers reports a refusal
             if self._replica.state.weight >= SAVED_EVERY and not self._stops:
                 self._report(self._replica.saved(entry.sequence))
 

@@ -179,6 +179,7 @@ class Recorder:
         """Time, node, whether it goes down, and cause of each event of a node."""
         self.upgrades: list[UpgradeRecord] = []
         self._scalings: list[tuple[Any, ...]] = []
+        """Rows of the table of scalings."""
         self.waiting = np.zeros(tenants, np.int64)
         """(T,) seconds until a quorum of the replicas of each tenant was first placed."""
         self.failovers = np.zeros(tenants, np.int64)
@@ -192,7 +193,7 @@ class Recorder:
         self._shortages: list[tuple[Any, ...]] = []
         self._refusals: list[tuple[Any, ...]] = []
         self._plans: list[tuple[Any, ...]] = []
-        """Rows of the table of plans, as `_scalings`, `_shortages` and `_refusals` are of theirs."""
+        """Rows of the tables of shortages, refusals and plans."""
         self._plan_seconds: list[float] = []
         """Wall-clock seconds of each plan."""
         self._outcomes: dict[ViolationOutcome, dict[tuple[int, int], bool]] = {
@@ -450,7 +451,7 @@ class Availability:
 def _union(interruptions: Iterable[Interruption], first: float, last: float) -> float:
     """Return the seconds of the union of interruptions between the times `first` and `last`."""
     seconds, counted_to = 0.0, first
-    for interruption in sorted(interruptions, key=lambda each: each.begin):
+    for interruption in sorted(interruptions, key=lambda span: span.begin):
         begin, end = (
             max(float(interruption.begin), counted_to),
             min(last if interruption.end is None else interruption.end, last),

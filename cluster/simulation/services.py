@@ -138,11 +138,11 @@ class Services:
 
     All tenants of a class with the same replicas and limits share a service. Limits are MaxUsage, if the engine's
     estimator uses limits. Tenants of different applications have different services. Each tenant of an affinity pair
-    has its own service, because an affinity relates services; so has each partition of a tenant that is scaled, because
-    its number of instances changes.
+    has its own service, because an affinity relates services. Each partition of a scaled tenant has its own service,
+    because its number of instances changes.
 
-    `percentile`: of past demand, which a new replica is expected to have; `knowledge`: what the engine knows of
-    `applications`.
+    `percentile`: percentile of past demand that a new replica is expected to have; `knowledge`: how much the engine
+    knows of `applications`.
     """
 
     def __init__(
@@ -264,8 +264,8 @@ def initial_demand(
 def metrics_of(scenario: Scenario, source: Source) -> tuple[Metric, ...]:
     """Return the workload's metrics as metrics of the engine, all with equal weight ([1] section 8.2).
 
-    A metric without capacity has quanta such that the largest trace of the history, or MaxUsage without a history, has
-    about 2^10 of them. So the load of a whole cluster stays within the engine's range.
+    The quantum of a metric without capacity is about 2^-10 of the largest trace of the history, or of MaxUsage without
+    a history, so that the load of a whole cluster stays within the engine's range.
     """
     _check_metric_names(scenario, source)
     threshold = scenario.cluster.violation_threshold
@@ -295,7 +295,7 @@ def _check_metric_names(scenario: Scenario, source: Source) -> None:
 
 
 def coarse_quantum(largest: float) -> float:
-    """Return a power of two of at most 1, of which `largest` has 2^10 to 2^11 quanta, if that is possible."""
+    """Return a quantum, a power of two of at most 1, such that `largest` is 2^10 to 2^11 quanta if that is possible."""
     return min(1.0, 2.0 ** (math.frexp(largest)[1] - 11)) if largest > 0 else 1.0
 
 

@@ -244,7 +244,7 @@ def make_tenants(
     hosting = scenario if cluster_of_tenants is None else attrs.evolve(scenario, cluster=cluster_of_tenants)
     metric = [info.name for info in source.metrics].index(workload.density_metric)
     scenario_capacity, hosting_capacity = (
-        each.cluster.total_capacity(workload.density_metric) for each in (scenario, hosting)
+        cluster.total_capacity(workload.density_metric) for cluster in (scenario.cluster, hosting.cluster)
     )
     if isinstance(source.pool, PlanPool):
         return _planned(source.pool, hosting_capacity, metric)

@@ -215,11 +215,11 @@ def check_other_traces(workload: Workload, traces: TraceSet, past: TraceSet) -> 
     key = "workload.history_path"
     if past.metrics != traces.metrics:
         past_metrics, expected_metrics = (
-            ", ".join(f"{metric.name} in {metric.unit}" for metric in each.metrics) for each in (past, traces)
+            ", ".join(f"{metric.name} in {metric.unit}" for metric in trace_set.metrics) for trace_set in (past, traces)
         )
         if past_metrics == expected_metrics:
             past_metrics, expected_metrics = (
-                "trends of " + ", ".join(m.name for m in e.metrics if m.trend) for e in (past, traces)
+                "trends of " + ", ".join(m.name for m in trace_set.metrics if m.trend) for trace_set in (past, traces)
             )
         raise refusal(
             "scenario",
@@ -270,13 +270,13 @@ def read_inputs(scenario: Scenario) -> TraceInputs:
         begin = first_start + workload.from_hours * HOUR_SECONDS
     else:
         traces = attrs.evolve(traces, start=None)
-    others = None
+    history_traces = None
     if workload.history_path is not None:
-        others = read_traces_of(workload, workload.history_path, "history_path")
-        check_other_traces(workload, traces, others)
+        history_traces = read_traces_of(workload, workload.history_path, "history_path")
+        check_other_traces(workload, traces, history_traces)
     _check_metrics(scenario, traces.metric_names)
     capacity = scenario.cluster.total_capacity(workload.density_metric)
-    return TraceInputs(traces, others, begin, end, DAY_SECONDS * scenario.run.days, capacity)
+    return TraceInputs(traces, history_traces, begin, end, DAY_SECONDS * scenario.run.days, capacity)
 
 
 def check_inputs(scenario: Scenario) -> None:

@@ -35,7 +35,7 @@ TUNED_ON = ("region1", "region3")
 """The regions on which candidates are compared."""
 ORACLE = with_oracle(ORIGINAL)
 PERCENTILES = tuple(with_initial_demand(ORIGINAL, percentile) for percentile in (80, 99))
-"""Of the percentiles in [1] the lowest and the highest above the 50th, which the original assumes."""
+"""The lowest and the highest percentile in [1] above the 50th, which the original assumes."""
 ARMS = (ORIGINAL, *PERCENTILES, ORACLE, MODIFIED, OVERLOAD)
 QUICK_ARMS = (ORIGINAL, ORACLE, MODIFIED, OVERLOAD)
 

@@ -26,7 +26,7 @@ from plb.settings.config import SERVICE_FABRIC_FORM
 
 DAYS, QUICK_DAYS, REPEATS = 21.0, 3.0, 10
 PERIOD_HOURS, PERIODS = 720.0, 2
-"""From the begin of a period to the next, and their number: with Bitbrains, August and September."""
+"""Hours between the starts of two periods, and number of periods: with Bitbrains, August and September."""
 UTILISATIONS = (0.2, 0.25, 0.3)
 """Mean load of a run as a share of the capacity, without `--quick`."""
 FEWEST, MOST = 2.0, 50.0

@@ -134,9 +134,9 @@ class Violations:
         return jackknife_half_width(means)
 
     def pairs(self, arm: str, other: str) -> Pairs:
-        """Return in how many pairs an arm has fewer violations than another one.
+        """Return in how many pairs an arm has fewer violations than another arm.
 
-        A pair is a repeat of a workload with one kind of node, over all its densities: others share no tenants.
+        A pair is a repeat of a workload with one kind of node, over all its densities. Pairs share no tenants.
         """
         differences: list[float] = []
         for settings in alike(self.settings):

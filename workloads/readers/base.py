@@ -80,7 +80,7 @@ class Reader(Protocol):
 
     @property
     def step_seconds(self) -> float:
-        """Sampling interval of what it yields, seconds."""
+        """Sampling interval of the tenants that it yields, in seconds."""
 
     @property
     def origin(self) -> str:
@@ -88,7 +88,7 @@ class Reader(Protocol):
 
     @property
     def request(self) -> str:
-        """What this format has as the MaxUsage of a tenant (`TraceSet.max_usage`), in words."""
+        """The source of a tenant's MaxUsage (`TraceSet.max_usage`) in this format, in words."""
 
     def parts(self, source: Path, options: Options, tally: ConversionReport, scratch: Path) -> Iterator[TracePart]:
         """Yield all tenants, some at a time, and count on the way.

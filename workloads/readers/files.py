@@ -1,6 +1,6 @@
 """Find and scan the files of public traces: text with or without header, compressed or not, and errors with their row.
 
-Polars reads plain, ``.gz`` and ``.zst`` text as a stream. What it cannot (``.xz``, ``.bz2``) is unpacked into the
+Polars reads plain, ``.gz`` and ``.zst`` text as a stream. Other formats (``.xz``, ``.bz2``) are unpacked into the
 scratch directory first, as a stream too. An archive (``.tar``, ``.zip``) is refused in words.
 
 Files of one JSON object a line, plain or gzipped, are scanned as a stream, too.

@@ -218,9 +218,9 @@ class SampledReader:
     def _joined(self, rows: pl.DataFrame, tally: ConversionReport) -> pl.DataFrame:
         """Return the sorted rows, one for each owner and time with all metrics, and count rows that lack a metric."""
         names = [metric.name for metric in self.metrics]
-        others = [name for name in rows.columns if name not in (OWNER, TIME, *names)]
+        other_columns = [name for name in rows.columns if name not in (OWNER, TIME, *names)]
         joined = rows.group_by(OWNER, TIME, maintain_order=True).agg(
-            pl.col(names).drop_nulls().first(), pl.col(others).first(), pl.len().alias("rows")
+            pl.col(names).drop_nulls().first(), pl.col(other_columns).first(), pl.len().alias("rows")
         )
         complete = joined.select(pl.all_horizontal(pl.col(names).is_not_null())).to_series()
         lacking = int(joined.filter(~complete)["rows"].sum())
@@ -247,10 +247,10 @@ class SampledReader:
         names = [metric.name for metric in self.metrics]
         usage = [pl.col(name).mean() if options.aggregate == "mean" else pl.col(name).max() for name in names]
         limits = [_limit(rows, f"limit_{name}") for name in names]
-        others = [pl.col(name).first() for name in ("tenant_class", "end_s") if name in rows.columns]
+        other_columns = [pl.col(name).first() for name in ("tenant_class", "end_s") if name in rows.columns]
         step = (pl.col(TIME) // int(self.step_seconds)).alias("step")
         grouped = rows.group_by(OWNER, step, maintain_order=True)
-        return grouped.agg(*(column.cast(pl.Float32) for column in usage), *limits, *others)
+        return grouped.agg(*(column.cast(pl.Float32) for column in usage), *limits, *other_columns)
 
     def _min_hours(self, options: Options) -> float:
         """Return the shortest life of a tenant in hours."""

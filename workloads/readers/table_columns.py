@@ -225,8 +225,8 @@ class TableLayout:
     def needed(self) -> list[str]:
         """All columns that are read."""
         columns = self.columns
-        others = [name for name in (*columns.id, columns.tenant_class, columns.names) if name is not None]
-        return list(dict.fromkeys([*self.times, *others, *self.numbers]))
+        other_columns = [name for name in (*columns.id, columns.tenant_class, columns.names) if name is not None]
+        return list(dict.fromkeys([*self.times, *other_columns, *self.numbers]))
 
 
 def layout_of(table: Table, columns: TableColumns) -> TableLayout:
@@ -336,13 +336,13 @@ class TableParser:
         if self.layout.cells:
             return self._wide(parsed)
         owner = pl.concat_str(*columns.id, separator="/") if columns.id else pl.lit(path.name.partition(".")[0])
-        others = {CLASS: columns.tenant_class, END: columns.end} | {
+        other_columns = {CLASS: columns.tenant_class, END: columns.end} | {
             f"limit_{name}": column for name, column in self.layout.limits.items()
         }
         return parsed.select(
             owner.alias(OWNER),
             pl.col(self.layout.times[0]).alias(TIME),
-            *(pl.col(column).alias(name) for name, column in others.items() if column is not None),
+            *(pl.col(column).alias(name) for name, column in other_columns.items() if column is not None),
             *self._values(),
             ROW,
         )

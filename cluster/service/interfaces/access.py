@@ -69,7 +69,7 @@ class Access:
         self.has_tokens = tokens is not None
         """Whether every client needs a token."""
         self.checks_host = tokens is None and anyone == "loopback"
-        """Whether the header Host must name this machine, so that no web page can reach it under a name of its own."""
+        """Whether the header Host must name this machine, so that no web page reaches it by the page's own name."""
 
     @classmethod
     def of_file(cls, path: Path) -> Access:

@@ -79,11 +79,11 @@ class Tile(NamedTuple):
 
     name: str
     text: str
-    """The number that colours it, with a mark if the node is out of service."""
+    """The number that colours the tile, with a mark if the node is out of service."""
     classes: str
-    """Classes of its colour and border."""
+    """CSS classes of the colour and the border."""
     title: str
-    """What it shows, in words."""
+    """The content of the tile in words."""
 
 
 def percent(share: float) -> str:
@@ -285,7 +285,7 @@ async def part_of(call: Call, name: str, choice: MapChoice, common: Values) -> M
 
 
 async def page(call: Call) -> Response:
-    """Return the page, or with the parameter ``part`` a part of it."""
+    """Return the page, or the part of the page that the parameter ``part`` names."""
     clusters, choice, right = sorted(call.service.clusters), call.query, call.actor.right
     if not clusters:
         return HTMLResponse(html_of("page", choice=None))
@@ -321,4 +321,4 @@ OPERATIONS = (
     Operation("GET", "/", page, query=MapChoice),
     *(Operation("GET", f"/console/{name}", file, right=None) for name in FILES),
 )
-"""What a browser asks for; the description of the interface has none of it."""
+"""Operations for browsers; the description of the interface omits these operations."""

@@ -131,7 +131,7 @@ class LineServer:
         self._path: Path | None = None
         """The Unix socket."""
         self._file: tuple[int, int] | None = None
-        """The file that it is: another service may have put its own there since."""
+        """Identity of the file of the socket: another service may have replaced the file since."""
 
     async def start(self, address: str) -> str:
         """Begin to listen, and return the address for clients; port 0 becomes a free one.
@@ -251,7 +251,7 @@ async def _next_line(reader: asyncio.StreamReader, is_trusted: bool) -> bytes:
 
 
 async def _write(writer: asyncio.StreamWriter, answer: Document) -> None:
-    """Send a line, and wait until the client has taken what it was sent."""
+    """Send a line, and wait until the client has taken all data."""
     writer.write(msgspec.json.encode(answer) + b"\n")
     try:
         async with asyncio.timeout(SECONDS_OF_SILENCE):

@@ -84,13 +84,13 @@ def _described(operation: Operation, schemas: Mapping[str, Document]) -> Documen
 
 
 def _identifier(operation: Operation) -> str:
-    """Return a name of an operation that no other has."""
+    """Return a unique name of an operation."""
     words = re.findall(r"\w+", operation.path.removeprefix("/v1/"))
     return "_".join([operation.method.lower(), *words])
 
 
 def _summary(operation: Operation) -> str:
-    """Return what an operation does, in words: what its event does, or its question, if it has one."""
+    """Return the docstring of the event or the question of an operation, else of its function."""
     kinds = {"send": operation.body, "read": operation.query}
     return _words(kinds.get(operation.handler.__name__, operation.handler).__doc__)
 

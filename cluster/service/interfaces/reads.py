@@ -47,7 +47,7 @@ class Read(Struct, kw_only=True, forbid_unknown_fields=True, tag_field="read"):
         raise NotImplementedError
 
     async def answer(self, live: LiveCluster) -> Any:
-        """Return the answer in JSON, which is kept; errors as of `value`."""
+        """Return the answer in JSON, which is kept; errors as in `value`."""
         return live.kept(msgspec.json.encode(self), lambda _: msgspec.Raw(msgspec.json.encode(self.value(live))))
 
 

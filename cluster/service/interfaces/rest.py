@@ -121,7 +121,7 @@ async def send_batch(call: Call) -> list[Answered]:
     return [call.answered(event, receipt) for event, receipt in zip(batch, receipts, strict=True)]
 
 
-# what tells of it
+# reads
 
 
 async def read(call: Call) -> Any:

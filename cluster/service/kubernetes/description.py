@@ -113,7 +113,7 @@ class KubernetesCluster:
         self.pods: dict[str, Pod] = {}
         """The pods that are there, by partition."""
         self.requests: dict[str, Resources] = {}
-        """What each of them asks for, by partition."""
+        """Resources that the pod of each partition requests."""
         self.reported: list[float] = []
         """Times of the first and the latest usage, in seconds."""
 
@@ -178,7 +178,7 @@ class KubernetesCluster:
     def _reports(
         self, partitions: Sequence[str], used: Mapping[str, Resources], at: float | None
     ) -> Iterator[events.ReportLoads]:
-        """Yield the loads of the pods of partitions: what they use, and where that is not known, request."""
+        """Yield the loads of the pods of partitions: the usage where it is known, else the request."""
         for start in range(0, len(partitions), MOST_LOADS):
             names, loads = [*partitions[start : start + MOST_LOADS]], list[list[float]]()
             pods = [self.pods[name] for name in names]

@@ -22,7 +22,7 @@ from plb.model.documents import Document
 
 
 class Feed:
-    """Makes a served cluster equal to one of Kubernetes, round by round; what else it has is removed.
+    """Makes a served cluster equal to a cluster of Kubernetes, round by round; further objects are removed.
 
     Each object of the log goes to `log`.
     """
@@ -30,15 +30,15 @@ class Feed:
     def __init__(self, client: Client, log: Callable[[Document], None]) -> None:
         self._client, self._log = client, log
         self._cluster: KubernetesCluster | None = None
-        """What the service was told; None: it has to be asked what it has."""
+        """The cluster as the service knows it; None: the next round asks the service."""
         self._told: Counter[str] = Counter()
         """Events of this round by kind, and loads."""
 
     def run(self, observed: Observed, now: float) -> None:
         """Tell the service what has changed in a cluster read at `now`, in seconds since 1970, and log how much.
 
-        Raise `PlbError` if the service does not answer or refuses the request. The next round finds out what it has
-        got.
+        Raise `PlbError` if the service does not answer or refuses the request. The next round then asks the service
+        for its cluster.
         """
         self._told.clear()
         try:

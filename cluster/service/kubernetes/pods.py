@@ -1,6 +1,6 @@
 """Pods and nodes as Kubernetes describes them, as far as placement needs them, and the resources that they ask for.
 
-Unknown fields are ignored, as every version of Kubernetes has more of them.
+Unknown fields are ignored, as every version of Kubernetes adds fields.
 """
 
 from __future__ import annotations
@@ -115,7 +115,9 @@ class Pod(Struct):
             asked = combined([sidecars, amounts(container.resources.get("requests"), item, "requests")])
             sidecars = asked if container.restart_policy == "Always" else sidecars
             at_once.append(asked)
-        containers = [amounts(each.resources.get("requests"), item, "requests") for each in self.spec.containers]
+        containers = [
+            amounts(container.resources.get("requests"), item, "requests") for container in self.spec.containers
+        ]
         at_once.append(combined([sidecars, *containers]))
         names = {name for asked in at_once for name in asked}
         most = {name: max(asked.get(name, Fraction(0)) for asked in at_once) for name in names}
@@ -152,7 +154,7 @@ class PodMetrics(Struct):
     containers: list[Document] = []
 
     def used(self) -> Resources:
-        """Return what its containers use together."""
+        """Return the summed usage of the containers."""
         item = f"usage of pod {self.metadata.key}"
         return combined(amounts(container.get("usage"), item, "usage") for container in self.containers)
 

@@ -51,9 +51,9 @@ class RebalancerState(msgspec.Struct, forbid_unknown_fields=True):
 class Rebalancer:
     """Plans moves for a cluster, round by round.
 
-    Each object of the log goes to `log`. `api` evicts pods, None: nothing does; `most_moves`: of a plan, and evictions
-    in 24 hours; `past_hours`: of reports, from which on the past decides; `state`: file that keeps what it remembers,
-    None: it forgets; a file that is no such state raises `PlbError`.
+    Each object of the log goes to `log`. `api` evicts pods; None: no pod is evicted. `most_moves`: largest number of
+    moves of a plan, and of evictions in 24 hours. `past_hours`: hours of reports from which on the past decides.
+    `state`: file that keeps the state for a restart, None: there is none; a file without a state raises `PlbError`.
     """
 
     def __init__(
