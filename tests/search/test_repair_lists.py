@@ -35,7 +35,7 @@ def state_of(configuration: Configuration, enforced: int) -> RepairState:
     problem, solution = configuration.problem, configuration.solution
     breaches = find_breaches(problem, solution, enforced, np.arange(len(solution.node)))
     state = new_repair_state(problem, breaches, 99)
-    list_rows_on_nodes(solution, state.on_nodes)
+    list_rows_on_nodes(solution.node, state.on_nodes)
     return state
 
 

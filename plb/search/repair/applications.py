@@ -40,7 +40,7 @@ def _leave_nodes(
         node = _next_smallest(solution, application, shift, last_replicas, last_place)
         if node == NOWHERE:
             return
-        list_rows_on_nodes(solution, state.on_nodes)
+        list_rows_on_nodes(solution.node, state.on_nodes)
         last_replicas, last_place = solution.application_replicas[application, node], (node + shift) % nodes
         if _leave_together(problem, solution, draft, enforced, application, node, state):
             last_replicas, last_place = 0, NOWHERE
@@ -97,7 +97,7 @@ def _unload(
     for node in range(solution.application_replicas.shape[1]):
         for metric in range(problem.load.shape[1]):
             while application_capacity.excess_on_node(problem, solution, application, node, metric) > 0:
-                list_rows_on_nodes(solution, state.on_nodes)
+                list_rows_on_nodes(solution.node, state.on_nodes)
                 binding = attempt.binding
                 relieved = _take_load_off(problem, solution, draft, binding, application, node, metric, False, state)
                 if not relieved and attempt.may_swap:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from itertools import groupby
 from operator import itemgetter
-from typing import NamedTuple
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from plb.evaluation.proposals import refusal_of_place
 from plb.model.rules import NO_REFUSAL, RuleMask
 from plb.search.extension_kernels import ExtensionState
 from plb.search.repair.affinity_moves import move_with_children
+from plb.search.repair.lists import RowsOnNodes, list_rows_on_nodes, new_rows_on_nodes
 from plb.search.transactions import (
     Draft,
     PlacementGroups,
@@ -43,28 +43,6 @@ ROUNDS = 3
 """Most times that evictions are tried for a replica: those for others may have helped."""
 MOST_SHIFTS = 3
 """Random moves of parents in one attempt to place their children."""
-
-
-class Residents(NamedTuple):
-    """The movable rows of each node before the search, ascending."""
-
-    row: Int
-    """(m,) node by node."""
-    first: Int
-    """(N + 1,) where the rows of each node begin."""
-    load: Int
-    """(N, R) what they load each node with together, quanta."""
-
-
-def residents_of(problem: Problem) -> Residents:
-    """Return the rows that could leave each node."""
-    rows = np.flatnonzero(problem.movable & (problem.origin != NOWHERE))
-    rows = rows[np.argsort(problem.origin[rows], kind="stable")]
-    nodes = len(problem.limit)
-    first = np.searchsorted(problem.origin[rows], np.arange(nodes + 1))
-    load = np.zeros((nodes, problem.load.shape[1]), np.int64)
-    np.add.at(load, problem.origin[rows], problem.load[rows])
-    return Residents(rows, first, load)
 
 
 def evict(
@@ -88,12 +66,13 @@ def evict(
     if is_child.any():
         children = rows[is_child], all_or_nothing[is_child]
         _try_shifts(problem, solution, extension_state, *children, enforced, slots, tries, rng, transaction, best)
-    residents = residents_of(problem)
+    load, at_start = _movable_load(problem), new_rows_on_nodes(problem)
+    list_rows_on_nodes(problem.origin, at_start)
 
     def place(row: int) -> list[tuple[int, int]]:
         """Place `row`; return its moves, each as a row and its node before the move; none if it found no place."""
         _try_evictions(
-            problem, solution, extension_state, residents, row, enforced, slots, tries * 5, rng, transaction, best
+            problem, solution, extension_state, at_start, load, row, enforced, slots, tries * 5, rng, transaction, best
         )
         moves_of_row = slice(best.length[0] if solution.node[row] != NOWHERE else 0)
         return [*zip(best.row[moves_of_row].tolist(), best.source[moves_of_row].tolist(), strict=True)]
@@ -112,6 +91,14 @@ def evict(
                     break
         if np.array_equal(unplaced, solution.node[rows] == NOWHERE):
             break
+
+
+def _movable_load(problem: Problem) -> Int:
+    """Return the load on each node that could leave it, (N, R) quanta."""
+    rows = np.flatnonzero(problem.movable & (problem.origin != NOWHERE))
+    load = np.zeros((len(problem.limit), problem.load.shape[1]), np.int64)
+    np.add.at(load, problem.origin[rows], problem.load[rows])
+    return load
 
 
 @kernel
@@ -183,7 +170,8 @@ def _try_evictions(
     problem: Problem,
     solution: Solution,
     extension_state: ExtensionState,
-    residents: Residents,
+    at_start: RowsOnNodes,
+    load: Int,
     row: int,
     enforced: RuleMask,
     slots: int,
@@ -194,7 +182,8 @@ def _try_evictions(
 ) -> None:
     """Place `row` on a random node that other replicas have left; apply the one of `tries` attempts of lowest energy.
 
-    `slots`: largest number of displaced replicas; `best`: set to the moves of that attempt; `transaction`: scratch.
+    `at_start`: the rows on each node before the search; `load`: (N, R) quanta of the movable ones. `slots`:
+    largest number of displaced replicas; `best`: set to the moves of that attempt; `transaction`: scratch.
     """
     lowest_energy = np.inf
     draft = Draft(extension_state, rng, transaction)
@@ -207,10 +196,10 @@ def _try_evictions(
             continue
         if scale_out.refuses(problem, solution, enforced, row, target):
             continue
-        if is_full_for(problem, solution, row, residents.load[target], target):
+        if is_full_for(problem, solution, row, load[target], target):
             continue
         most_moves = best.length[0] - 1
-        fits = _clear(problem, solution, draft, residents, row, target, enforced, most_moves)
+        fits = _clear(problem, solution, draft, at_start, row, target, enforced, most_moves)
         fits = fits and solution.totals.displaced <= slots
         if fits and may_move(problem, solution, extension_state, enforced, row, target):
             try_move(problem, solution, transaction, row, target)
@@ -228,7 +217,7 @@ def _clear(
     problem: Problem,
     solution: Solution,
     draft: Draft,
-    residents: Residents,
+    at_start: RowsOnNodes,
     row: int,
     target: int,
     enforced: RuleMask,
@@ -238,7 +227,7 @@ def _clear(
     while _is_full(problem, solution, row, target, enforced):
         if draft.transaction.length[0] >= most_moves:
             return False
-        leaver = _random_on(solution, residents, target, draft.rng)
+        leaver = _random_on(problem, solution, at_start, target, draft.rng)
         if leaver == NOWHERE or not has_capacity(solution, draft.transaction):
             return False
         if not move_with_children(problem, solution, draft, enforced, leaver):
@@ -257,13 +246,15 @@ def _is_full(problem: Problem, solution: Solution, row: int, target: int, enforc
 
 
 @kernel
-def _random_on(solution: Solution, residents: Residents, node: int, rng: Stream) -> int:
+def _random_on(problem: Problem, solution: Solution, at_start: RowsOnNodes, node: int, rng: Stream) -> int:
     """Return a random movable replica on `node` that was there before the search, or NOWHERE."""
     chosen = NOWHERE
     candidates = 0
-    for row in residents.row[residents.first[node] : residents.first[node + 1]]:
-        if solution.node[row] == node:
+    row = at_start.first[node]
+    while row != NOWHERE:
+        if problem.movable[row] and solution.node[row] == node:
             candidates += 1
             if takes_place(rng, candidates):
                 chosen = row
+        row = at_start.following[row]
     return int(chosen)

@@ -110,9 +110,14 @@ def new_repair_state(problem: Problem, breaches: Breaches, most_moves: int) -> R
     ):
         listed[: len(breaking)], is_listed[breaking] = breaking, True
         suspects.length[position] = suspects.first_length[position] = len(breaking)
-    following, preceding, node_of_row = (np.empty(rows, np.int64) for _ in range(3))
-    on_nodes = RowsOnNodes(np.empty(nodes, np.int64), following, preceding, node_of_row, np.zeros(1, np.bool_))
-    return RepairState(new_transaction(most_moves), suspects, on_nodes)
+    return RepairState(new_transaction(most_moves), suspects, new_rows_on_nodes(problem))
+
+
+def new_rows_on_nodes(problem: Problem) -> RowsOnNodes:
+    """Return lists that are not made yet."""
+    following, preceding, node_of_row = (np.empty(len(problem.origin), np.int64) for _ in range(3))
+    first = np.empty(len(problem.limit), np.int64)
+    return RowsOnNodes(first, following, preceding, node_of_row, np.zeros(1, np.bool_))
 
 
 @kernel
@@ -227,15 +232,14 @@ def adds_overload(problem: Problem, solution: Solution, suspects: Suspects, load
 
 
 @kernel
-def list_rows_on_nodes(solution: Solution, on_nodes: RowsOnNodes) -> None:
-    """Make the lists of the rows on each node, ascending, unless they are made."""
+def list_rows_on_nodes(node: Int, on_nodes: RowsOnNodes) -> None:
+    """Make the lists of the rows on each node, ascending, unless they are made; `node`: (M,) the node of each row."""
     if on_nodes.is_listed[0]:
         return
     on_nodes.is_listed[0] = True
-    for node in range(on_nodes.first.shape[0]):
-        on_nodes.first[node] = NOWHERE
-    for row in range(solution.node.shape[0] - 1, -1, -1):
-        _insert(on_nodes, row, solution.node[row])
+    on_nodes.first[:] = NOWHERE
+    for row in range(node.shape[0] - 1, -1, -1):
+        _insert(on_nodes, row, node[row])
 
 
 @kernel

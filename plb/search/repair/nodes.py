@@ -32,7 +32,7 @@ def unload(problem: Problem, solution: Solution, draft: Draft, attempt: Attempt,
     while node != NOWHERE:
         for metric in range(problem.limit.shape[1] if problem.watched[node] else 0):
             while excess_of(problem, solution, node, metric) > 0:
-                list_rows_on_nodes(solution, state.on_nodes)
+                list_rows_on_nodes(solution.node, state.on_nodes)
                 length_before = state.transaction.length[0]
                 if not _take_load_off(problem, solution, draft, attempt, node, metric, state):
                     break
