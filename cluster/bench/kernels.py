@@ -57,7 +57,7 @@ def score_only(
 
 @kernel
 def score_fully(problem: Problem, solution: Solution, choice: Choice, rng: Stream, proposals: int) -> int:
-    """Generate `proposals` proposals, and evaluate all repetitions of both nodes of the allowed ones.
+    """Generate `proposals` proposals, and evaluate all repetitions of both nodes of each allowed proposal.
 
     Return the number of allowed proposals.
     """

@@ -77,7 +77,7 @@ def mean_change(
     rng: Stream,
     tally: Int,
 ) -> float:
-    """Return the mean absolute change of the energy by the allowed proposals among PROBES random ones, or 0.
+    """Return the mean absolute change of the energy by the allowed of PROBES random proposals, or 0.
 
     `enforced`: mask of rules; `rows`: (m,) engine rows; `steps`: data of the load above safety capacities, of `weight`.
     """
@@ -107,7 +107,7 @@ def anneal_plainly(
     rng: Stream,
     tally: Int,
 ) -> None:
-    """Draw STRETCH proposals, and apply those that the Metropolis rule accepts to `solution`.
+    """Draw STRETCH proposals, and apply every proposal that the Metropolis rule accepts to `solution`.
 
     `enforced`: mask of the rules; `rows`: (m,) engine rows that may move; `tally`: (TALLY_SIZE,) counts the proposals.
     `weight`: weight of the load above the safety capacities; with 0 this load does not count. `steps`: data of this

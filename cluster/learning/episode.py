@@ -29,7 +29,7 @@ from plb.learning.placement_game import WAIT, Observation, ObservationShape
 from plb.validation import check_count
 
 MOST_CELLS = 2**28
-"""Largest number of values in one array of an episode, 2 GiB: machines by resources by steps, or jobs likewise."""
+"""Largest number of values in one array of an episode, 2 GiB: machines or jobs, by resources, by steps."""
 NOT_PLACED = -1
 """Machine, and step of the placement, of a job that is not placed."""
 HORIZONS = 4
