@@ -268,13 +268,13 @@ def _interruptions(material: Material) -> list[Block]:
 
 
 def _node_events(material: Material) -> list[Block]:
-    """Return the tables of the effects of faults and upgrades, and of the events of nodes."""
+    """Return the table of what faults and upgrades caused, by policy, and the table of nodes that went down."""
     events = material.results.table("node_events")
     upgrades = material.results.table("upgrades")
     if not len(events) and not len(upgrades):
         return [Text("No node was down: there were neither faults nor upgrades.")]
-    mean_rows, zeros = outage_rows(material.results.runs, material.policies)
-    caption = f"Faults and upgrades, means over repeats{'; ' if zeros else ''}{zeros}."
+    mean_rows, omitted_rows = outage_rows(material.results.runs, material.policies)
+    caption = f"Faults and upgrades, means over repeats{'; ' if omitted_rows else ''}{omitted_rows}."
     blocks: list[Block] = [PageTable(caption, ("", *material.policies), tuple(map(tuple, mean_rows)))]
     rows = tuple(
         (policy, str(repeat + 1), node, cause, "goes down" if goes_down else "comes back", moment(time))

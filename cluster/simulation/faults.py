@@ -98,14 +98,14 @@ def _random_crashes(faults: Faults, end: int, rng: np.random.Generator) -> Itera
 
 
 def _repair_seconds(faults: Faults, rng: np.random.Generator) -> float:
-    """Return a sampled time of repair."""
+    """Return how long a crash lasts, sampled, in seconds; the mean of every distribution is `repair_hours`."""
     mean = faults.repair_hours * 3600.0
     if faults.repair_distribution == "constant":
         return mean
     if faults.repair_distribution == "exponential":
         return float(rng.exponential(mean))
     sigma = faults.repair_sigma
-    return float(rng.lognormal(math.log(mean) - sigma**2 / 2, sigma))
+    return float(rng.lognormal(math.log(mean) - sigma**2 / 2, sigma))  # exp(mu + sigma^2 / 2) is the mean
 
 
 def _merged(intervals: Sequence[Interval]) -> Iterator[Interval]:

@@ -61,6 +61,7 @@ class Simulation:
     ) -> None:
         cluster, workload, metrics = scenario.cluster, scenario.workload, metrics_of(scenario, source)
         self._began = working_time()
+        """Processor time of the process when the run began, in seconds."""
         self._scenario, self._policy, self._repeat = scenario, policy, repeat
         self._sequence, self._progress = sequence, progress
         self._end = round(scenario.run.days * 86400)
@@ -85,6 +86,7 @@ class Simulation:
         self._use = ApplicationUse(applications, len(nodes), self._metric_names)
         self.ledger = Ledger(self.engine, self._node_names, sequence, Oracle.of(sequence.traces, workload))
         capacity, self._threshold = limits_of(cluster, metrics)
+        """The second: (H, R) load at which each node is in violation."""
         terms = scenario.extensions("terms", policy)
         self.recorder = Recorder(nodes, self._metric_names, capacity, sequence, self._interval, terms)
         shared = SimulatedCluster(scenario, self.env, self.engine, self.ledger, self.recorder)
@@ -94,6 +96,7 @@ class Simulation:
         self.scaling = AutoScaling(shared, sequence, self.tenancies)
         self.failover = FailoverManager(shared, self.nodes, self.tenancies, self._movement)
         self._node_events = make_faults(scenario, nodes, repeat)
+        """The faults to come, by time."""
         rng = stream(scenario.run.seed, "upgrades", repeat)
         drains = Drains(self.tenancies)
         self.upgrades = RollingUpgrades(shared, self.nodes, self.failover, drains, rng, self._replace)
@@ -104,9 +107,9 @@ class Simulation:
         self._growing: list[Growth] = []
         """The growths that are active."""
         self._events_handled = 0
-        """Number of node events at the last repair."""
+        """Length of `recorder.node_events` at the last repair after a metering."""
         self._last_balancing: int | None = None
-        """Seconds since the start."""
+        """When the engine last balanced, in seconds since the start; None before the first time."""
         self.timings: dict[str, float] = dict.fromkeys(("placement", "repair", "balancing"), 0.0)
         """Wall-clock seconds of the engine's plans by phase, without compilation."""
 

@@ -289,9 +289,10 @@ def digest_of_traces(traces: TraceSet) -> str:
     digest = sha256()
     for name, value in attrs.asdict(traces, recurse=False).items():
         if value is None:
-            continue  # so that traces without starts have the digest of versions that knew none
-        plain = value.tolist() if isinstance(value, np.ndarray) and value.dtype.hasobject else value
-        content = plain.tobytes() if isinstance(plain, np.ndarray) else repr(plain).encode()
+            continue  # a field that is not set does not count, so that a new field changes no digest
+        # the bytes of an array of objects are addresses
+        hashable = value.tolist() if isinstance(value, np.ndarray) and value.dtype.hasobject else value
+        content = hashable.tobytes() if isinstance(hashable, np.ndarray) else repr(hashable).encode()
         digest.update(f"{name} {len(content)}\n".encode())
         digest.update(content)
     return digest.hexdigest()

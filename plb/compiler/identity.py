@@ -247,6 +247,10 @@ def overloads() -> Sequence[tuple[str, Callable[..., object]]]:
 
 @lru_cache(maxsize=1)
 def _overloads_among(functions: int, attributes: int) -> Sequence[tuple[str, Callable[..., object]]]:
+    """Return `overloads` among the first functions and attributes that are registered with Numba.
+
+    The numbers of both are the key of the cache: what is registered changes them.
+    """
     from numba.core.typing.templates import builtin_registry
 
     pairs = ((value, kind) for value, kind in builtin_registry.globals[:functions])

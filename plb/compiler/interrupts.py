@@ -85,13 +85,13 @@ def uninterrupted(change: Callable[Arguments, Result]) -> Callable[Arguments, Re
 
 
 def _holding(change: Callable[Arguments, Result], number: int, handler: Handler) -> Callable[Arguments, Result]:
-    """Return a call during which a signal waits."""
+    """Return a change during which the signal `number` waits; `handler`, its present handler, then gets the signal."""
 
     def held(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         noted = _Noted()
         try:
             _signal.signal(number, noted)
-        except ValueError:  # another thread
+        except ValueError:  # only the main thread may set handlers, and only the main thread is interrupted
             return change(*args, **kwargs)
         try:
             return change(*args, **kwargs)

@@ -384,7 +384,10 @@ def _check_all(field: str, numbers: Collection[int], *, high: int | None = LARGE
 
 
 def _recall(extensions: EngineExtensions, values: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-    """Give the policy the values and the arrays of a snapshot that it kept."""
+    """Let the policy, if it remembers anything, continue from a snapshot.
+
+    `values`: what it kept as JSON; `arrays`: all arrays of the snapshot, the policy's with the prefix ``policy.``.
+    """
     policy, prefix = extensions.policy, "policy."
     if policy is not None and remembers(policy):
         memory_arrays = {

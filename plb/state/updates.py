@@ -268,15 +268,18 @@ def _row_on(state: ClusterState, partition: str, node: str) -> int:
 
 
 def _set_load(state: ClusterState, row: int, item: str, loads: Mapping[str, float]) -> None:
-    """Enter a report of a replica: load by metric in user units; `item` names the replica in errors."""
+    """Enter a report of the replica in `row`: load by metric in user units; `item` names the replica in errors.
+
+    Metrics that are not reported keep their loads; metrics that its service does not have are ignored.
+    """
     quanta = state.quanta.copy()
-    new = quanta.loads(item, "load", loads)
+    load_quanta = quanta.loads(item, "load", loads)
     state.quanta = quanta
-    reports = state.service_table.has_metric[state.rows.service[row]]
+    has_metric = state.service_table.has_metric[state.rows.service[row]]
     for name, value in loads.items():
         metric = quanta.index[name]
-        if reports[metric]:
-            state.rows.load[row, metric] = new[metric]
+        if has_metric[metric]:
+            state.rows.load[row, metric] = load_quanta[metric]
             state.rows.largest_demand[row, metric] = max(state.rows.largest_demand[row, metric], value)
     state.rows.reported[row] = True
     state.rows.note_samples(np.array([row]))
@@ -415,7 +418,11 @@ def set_loads(state: ClusterState, replica_index: npt.ArrayLike, reported: npt.A
 
 @kernel
 def is_plain(rows: Int, loads: Float, used: Bool) -> bool:
-    """Return whether rows, (m,), are ascending and `used`, (M,), and all loads, (m, R), finite and at least 0."""
+    """Return whether a report of many rows needs no closer check.
+
+    `rows`: (m,), then strictly ascending and in use; `loads`: (m, R) user units, then finite and at least 0; `used`:
+    (M,) whether each row has a replica.
+    """
     last = -1
     for position in range(len(rows)):
         row = rows[position]

@@ -156,13 +156,16 @@ def _by_metric(state: ClusterState, load: Int) -> dict[str, float]:
 
 
 def check_application(state: ClusterState, application: Application, topology: Topology) -> None:
-    """Raise `InsufficientCapacityError` if an application reserves more than it uses, and than the cluster has left."""
+    """Raise `InsufficientCapacityError` if the cluster has no room for what an application reserves beyond its use.
+
+    If it replaces an application of its name, only what it reserves in addition needs room.
+    """
     before = state.applications.applications.get(application.name)
     quanta, used = state.quanta.copy(), _used_by(state, application.name)
-    needed = np.maximum(0, _reserved(quanta, application) - used)
+    additional = np.maximum(0, _reserved(quanta, application) - used)
     if before is not None:
-        needed -= np.maximum(0, _reserved(quanta, before) - used)
-    _check(quanta, f"application {application.name}", needed, _capacity_left(state, topology))
+        additional -= np.maximum(0, _reserved(quanta, before) - used)
+    _check(quanta, f"application {application.name}", additional, _capacity_left(state, topology))
 
 
 def check_service(state: ClusterState, service: Service, topology: Topology) -> None:

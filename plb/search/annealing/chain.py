@@ -69,9 +69,9 @@ class UndoLog(NamedTuple):
     """The proposals accepted since the start, in order, or since the best solution after `forget_start`."""
 
     row: Int
-    """(E,) row of each proposal."""
+    """(E,) row of each of the E proposals."""
     source: Int
-    """Node of `row` before the proposal; the target is its node after it."""
+    """(E,) node of `row` before the proposal; the target is its node after it."""
     partner: Int
     """(E,) row that changed nodes with `row`, or NOWHERE."""
 
