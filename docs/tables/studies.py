@@ -38,12 +38,12 @@ def violations(study: str) -> str:
 
 
 def costs(study: str) -> str:
-    """Return failovers, moves, downtime and tenants not placed of each arm."""
+    """Return failovers, downtime and tenants not placed of each arm."""
     rows = [
-        [arm, *(interval(of_arm[name]) for name in ("failovers", "moves", "downtime")), f"{of_arm['not_placed']:.2%}"]
+        [arm, *(interval(of_arm[name]) for name in ("failovers", "downtime")), f"{of_arm['not_placed']:.2%}"]
         for arm, of_arm in figures(study)["arms"].items()
     ]
-    return table(["", "failovers", "moves", "downtime", "tenants not placed at once"], rows)
+    return table(["", "failovers", "downtime", "tenants not placed at once"], rows)
 
 
 def run_of(study: str) -> str:
