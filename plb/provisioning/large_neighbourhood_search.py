@@ -248,7 +248,8 @@ class Annealing(NamedTuple):
 def empty_a_node(search: SearchState, rng: Stream, annealing: Annealing, rounds: int) -> bool:
     """Try at most `rounds` neighbourhoods, until a node is emptied or time runs out.
 
-    Return whether a node was emptied.
+    Return whether a node was emptied. If a round empties two, the second one counts as in use until a later round
+    clears it.
     """
     neighbourhood = search.neighbourhood
     original = neighbourhood.original

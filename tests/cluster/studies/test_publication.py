@@ -32,7 +32,7 @@ def test_a_published_result_has_figures_and_what_repeats_them(checkout: Path, mo
     timings = pl.read_parquet(checkout / "out" / "timings.parquet")
     of_run = published.pop("run")
     assert published == json.loads((checkout / "figures.json").read_text())
-    assert of_run["command"] == f"plb {' '.join(options)}"
+    assert of_run["command"] == "plb study peaks --traces mine.csv --publish"
     assert of_run["runs"] == len(timings)
     assert of_run["cpu_seconds"] == round(timings["cpu_seconds"].sum(), 1)
     assert of_run["processor"]
