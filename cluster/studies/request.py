@@ -157,7 +157,10 @@ DENSITIES: Mapping[tuple[str, float], Mapping[str, Sequence[float]]] = {
         "region4": (1.14, 1.33, 1.53, 1.72),
     },
 }
-"""Densities of the synthetic regions by study and vCores, as ``plb study densities`` finds them."""
+"""Densities of the synthetic regions by study and vCores, as ``plb study densities`` finds them.
+
+The densities of `policies` are at the marks of all violations, not of avoidable ones alone.
+"""
 QUICK_DAYS = 2.0
 
 
