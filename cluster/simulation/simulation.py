@@ -59,6 +59,7 @@ class Simulation:
         progress: Callable[[float], None] | None = None,
         engine_of: EngineOf = PlacementAndLoadBalancing,
     ) -> None:
+        # long because of the attributes, each with its meaning
         cluster, workload, metrics = scenario.cluster, scenario.workload, metrics_of(scenario, source)
         self._began = working_time()
         """Processor time of the process when the run began, in seconds."""
