@@ -18,6 +18,7 @@ from tests.sources import ROOT, modules, name_of, trees
 PACKAGES = sorted(path for top in ("plb", "cluster", "workloads") for path in (ROOT / top).rglob("__init__.py"))
 MOST_MODULES = 15
 """Largest number of modules of a folder, without those of its folders."""
+MOST_LINES_OF_A_MODULE = 500
 MOST_LINES = 60
 REASON = "# long because "
 """Beginning of the comment that states why a function has more lines."""
@@ -45,6 +46,11 @@ def test_no_folder_has_more_than_fifteen_modules() -> None:
     """A reader keeps an overview of a folder; a larger one has a part that deserves a folder and a name."""
     numbers = Counter(path.parent for path in trees() if path.name != "__init__.py")
     assert {folder: number for folder, number in numbers.items() if number > MOST_MODULES} == {}
+
+
+def test_no_module_has_more_than_500_lines() -> None:
+    numbers = {name_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in trees()}
+    assert {name: number for name, number in numbers.items() if number > MOST_LINES_OF_A_MODULE} == {}
 
 
 def test_git_ignores_no_module() -> None:

@@ -30,35 +30,34 @@ class ListedStudy(NamedTuple):
     @property
     def folder(self) -> str:
         """Name of the directory of its results: the study, with the traces if it reads any."""
-        return "-".join([self.arguments[0], *(Path(text).stem for text in self.arguments[1:] if DATA in text)])
+        return "-".join([self.arguments[0], *(Path(text).stem for text in self.traces)])
+
+    @property
+    def traces(self) -> list[str]:
+        """The arguments that are traces."""
+        return [text for text in self.arguments if DATA in text]
 
     def missing(self, data: Path) -> list[str]:
         """Return the files and directories that the study reads and that are not there."""
-        paths = [text.replace(DATA, str(data)) for text in self.arguments if DATA in text]
+        paths = (text.replace(DATA, str(data)) for text in self.traces)
         return [path for path in paths if not Path(path).exists()]
 
 
-STUDIES = tuple(
-    sorted(
-        [
-            ListedStudy(3, ("peaks",)),
-            ListedStudy(3, ("peaks", "--traces", f"{DATA}/google2019_instances")),
-            ListedStudy(6, ("overhead",), has_jobs=False),
-            ListedStudy(8, ("gaussian", "--traces", f"{DATA}/bitbrains_rnd")),
-            ListedStudy(10, ("gaussian", "--traces", f"{DATA}/planetlab")),
-            ListedStudy(18, ("compression",)),
-            ListedStudy(30, ("calibration",)),
-            ListedStudy(36, ("provisioning", "--base", f"{DATA}/lra/TClab_dataset_2D.csv.gz")),
-            ListedStudy(
-                41, ("rebalancing", "--scenario", "examples/rebalancing.toml", "--traces", f"{DATA}/bitbrains_rnd")
-            ),
-            ListedStudy(60, ("configurations",)),
-            ListedStudy(82, ("annealing",)),
-            ListedStudy(110, ("sensitivity", "--region", "region1")),
-            ListedStudy(120, ("risk",)),
-            ListedStudy(300, ("policies", "--repeats", "1")),
-        ]
-    )
+STUDIES = (
+    ListedStudy(3, ("peaks",)),
+    ListedStudy(3, ("peaks", "--traces", f"{DATA}/google2019_instances")),
+    ListedStudy(6, ("overhead",), has_jobs=False),
+    ListedStudy(8, ("gaussian", "--traces", f"{DATA}/bitbrains_rnd")),
+    ListedStudy(10, ("gaussian", "--traces", f"{DATA}/planetlab")),
+    ListedStudy(18, ("compression",)),
+    ListedStudy(30, ("calibration",)),
+    ListedStudy(36, ("provisioning", "--base", f"{DATA}/lra/TClab_dataset_2D.csv.gz")),
+    ListedStudy(41, ("rebalancing", "--scenario", "examples/rebalancing.toml", "--traces", f"{DATA}/bitbrains_rnd")),
+    ListedStudy(60, ("configurations",)),
+    ListedStudy(82, ("annealing",)),
+    ListedStudy(110, ("sensitivity", "--region", "region1")),
+    ListedStudy(120, ("risk",)),
+    ListedStudy(300, ("policies", "--repeats", "1")),
 )
 """All studies, in order of their processor time."""
 
@@ -80,6 +79,7 @@ def all_command(
     code of 1.
     """
     console, failed = messages(), []
+    left = sum(study.minutes for study in STUDIES if not study.missing(data))
     for index, study in enumerate(STUDIES):
         command = ["study", *(text.replace(DATA, str(data)) for text in study.arguments)]
         words, missing = " ".join(["plb", *command]), study.missing(data)
@@ -87,9 +87,9 @@ def all_command(
             console.print(f"{words}: left out, as {missing[0]} is missing", soft_wrap=True)
             failed.append(words)
             continue
-        left = sum(later.minutes for later in STUDIES[index:] if not later.missing(data))
         expected = "" if quick else f": about {study.minutes} minutes of processor time, {left} with all that follow"
         console.print(f"{index + 1} of {len(STUDIES)}: {words}{expected}", soft_wrap=True)
+        left -= study.minutes
         command += ["--out", str(out / study.folder)]
         command += ["--quick"] * quick + ["--publish"] * publish
         if study.has_jobs and jobs is not None:

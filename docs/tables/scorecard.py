@@ -79,7 +79,7 @@ def of_figure_8() -> list[Claim]:
             "An oracle improves the original energy slightly, in fewer than half of the settings.",
             "oracle better than original",
             Verdict.NOT_REPRODUCED,
-            "the same question",
+            "not known; [1] does not say by which loads its violations count",
         ),
     ]
 
@@ -250,4 +250,6 @@ def counts() -> str:
     """Return how many claims have each verdict."""
     of_verdict: Any = Counter(claim.verdict for claim in claims())
     words = ", ".join(f"{of_verdict[verdict]} {verdict}" for verdict in Verdict)
-    return f"Of {sum(of_verdict.values())} claims of the five papers: {words} ([scorecard](docs/scorecard.md))."
+    return (
+        f"Of {sum(of_verdict.values())} selected claims of the five papers: {words} ([scorecard](docs/scorecard.md))."
+    )

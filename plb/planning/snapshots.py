@@ -384,10 +384,7 @@ def _check_all(field: str, numbers: Collection[int], *, high: int | None = LARGE
 
 
 def _recall(extensions: EngineExtensions, values: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-    """Let the policy, if it remembers anything, continue from a snapshot.
-
-    `values`: what it kept as JSON; `arrays`: all arrays of the snapshot, the policy's with the prefix ``policy.``.
-    """
+    """Give a policy that remembers what it kept: `values`, and the `arrays` whose names begin with ``policy.``."""
     policy, prefix = extensions.policy, "policy."
     if policy is not None and remembers(policy):
         memory_arrays = {

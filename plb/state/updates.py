@@ -268,10 +268,7 @@ def _row_on(state: ClusterState, partition: str, node: str) -> int:
 
 
 def _set_load(state: ClusterState, row: int, item: str, loads: Mapping[str, float]) -> None:
-    """Enter a report of the replica in `row`: load by metric in user units; `item` names the replica in errors.
-
-    Metrics that are not reported keep their loads; metrics that its service does not have are ignored.
-    """
+    """Enter reported loads of `row`, `item` in errors, by metric in user units; its service may lack some metrics."""
     quanta = state.quanta.copy()
     load_quanta = quanta.loads(item, "load", loads)
     state.quanta = quanta
@@ -418,11 +415,7 @@ def set_loads(state: ClusterState, replica_index: npt.ArrayLike, reported: npt.A
 
 @kernel
 def is_plain(rows: Int, loads: Float, used: Bool) -> bool:
-    """Return whether a report of many rows needs no closer check.
-
-    `rows`: (m,), then strictly ascending and in use; `loads`: (m, R) user units, then finite and at least 0; `used`:
-    (M,) whether each row has a replica.
-    """
+    """Return whether `rows`, (m,), ascend and are `used`, (M,), and all loads, (m, R), are finite and at least 0."""
     last = -1
     for position in range(len(rows)):
         row = rows[position]

@@ -4,9 +4,8 @@ What a step has in common with the one before is not computed again: the sums of
 tasks do, and the sorted window of a task changes by one sample. Other sums are made by the kernels of
 `plb.risk.peaks.windows`. N samples, S steps; `bounds` (S + 1,) bounds each step in `rows` and `seen`, both (N,).
 
-Their accuracy relative to the oracle is defined in [5] section 5.1.3: savings, violation rate and violation severity.
-All use the rows that both the predictor and the oracle have. A prediction violates the oracle if it is below it by
-more than a billionth of it: anything less is rounding.
+Their accuracy relative to the oracle is defined in [5] section 5.1.3: savings, violation rate and violation severity,
+over the rows that both have. A prediction below the oracle by at most a billionth of it is no violation but rounding.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class Predictions:
 
 
 class _MachinePredictions(NamedTuple):
-    """What was predicted for one machine; fields as in `Predictions`."""
+    """What was predicted for one machine."""
 
     time: Int
     limit: Float

@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from cluster.studies.publication import command_of
 from tests.command_line import plb
 
 SAMPLES = "machine,task,time_s,usage,limit\nm,t,0,1,2\nm,t,300,2,2\n"
@@ -36,6 +37,11 @@ def test_a_published_result_has_figures_and_what_repeats_them(checkout: Path, mo
     assert of_run["runs"] == len(timings)
     assert of_run["cpu_seconds"] == round(timings["cpu_seconds"].sum(), 1)
     assert of_run["processor"]
+
+
+def test_a_published_command_has_the_options_on_which_figures_depend() -> None:
+    arguments = ["study", "annealing", "--out", "a b", "--publish", "--jobs=2", "--region", "region1", "--json", "x"]
+    assert command_of(arguments) == "plb study annealing --publish --region region1"
 
 
 def test_without_a_checkout_nothing_is_run(checkout: Path) -> None:

@@ -28,7 +28,6 @@ from cluster.studies.base import (
 )
 from cluster.studies.compression import CompressionStudy
 from cluster.studies.design import StudySetting
-from cluster.studies.publication import command_of
 from cluster.studies.request import (
     ANNEALING_MARKS,
     ANNEALING_PILOT,
@@ -265,11 +264,6 @@ def test_arms_without_a_common_repeat_are_not_compared():
     empty = {key: {} for key in keys}
     assert found.figures == {"study": "annealing", "settings": [], **empty}
     assert found.plots == {"figure8.png": None}
-
-
-def test_a_published_command_has_the_options_on_which_figures_depend():
-    arguments = ["study", "annealing", "--out", "a b", "--publish", "--jobs=2", "--region", "region1", "--json", "x"]
-    assert command_of(arguments) == "plb study annealing --publish --region region1"
 
 
 def test_densities_are_those_of_all_pilots(tmp_path, monkeypatch):
