@@ -188,12 +188,12 @@ REST = (
     ),
     Claim(
         "[3] figures 6 and 7",
-        "Means where demand varies.",
+        "The nodes of each algorithm where demand varies.",
         "",
         "[results](provisioning.md#results-here)",
         "3 instances",
-        Verdict.REPRODUCED,
-        "all but one algorithm in figure 7",
+        Verdict.PARTLY,
+        "not known; one algorithm differs in figure 7",
     ),
     Claim(
         "[4]",
