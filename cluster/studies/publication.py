@@ -17,8 +17,10 @@ from plb.errors import ConflictError
 
 DATA = Path("docs") / "data"
 """Directory of the published results in a checkout."""
-WITHOUT_EFFECT = ("--out", "--json", "--jobs", "--scheduler")
-"""Options on which no figure depends."""
+WITHOUT_EFFECT = ("--out", "--json", "--jobs", "--scheduler", "--format")
+"""Options with a value on which no figure depends."""
+FLAGS_WITHOUT_EFFECT = ("--quiet", "--restart")
+"""Options without a value on which no figure depends."""
 
 
 def path_of(study: str, workload: str | None) -> Path:
@@ -50,7 +52,7 @@ def command_of(arguments: Sequence[str]) -> str:
     kept = [
         argument
         for before, argument in pairwise(["", *arguments])
-        if before not in WITHOUT_EFFECT and argument.partition("=")[0] not in WITHOUT_EFFECT
+        if before not in WITHOUT_EFFECT and argument.partition("=")[0] not in (*WITHOUT_EFFECT, *FLAGS_WITHOUT_EFFECT)
     ]
     return shlex.join(["plb", *kept])
 

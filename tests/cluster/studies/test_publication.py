@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cluster.studies.publication import command_of
 from tests.command_line import plb
@@ -39,9 +42,22 @@ def test_a_published_result_has_figures_and_what_repeats_them(checkout: Path, mo
     assert of_run["processor"]
 
 
-def test_a_published_command_has_the_options_on_which_figures_depend() -> None:
-    arguments = ["study", "annealing", "--out", "a b", "--publish", "--jobs=2", "--region", "region1", "--json", "x"]
-    assert command_of(arguments) == "plb study annealing --publish --region region1"
+DEPENDED_ON = (["--publish"], ["--region", "region1"], ["--traces", "a b"])
+WITHOUT_EFFECT = (
+    ["--out", "a b"],
+    ["--json", "x"],
+    ["--jobs=2"],
+    ["--format", "pdf"],
+    ["--quiet"],
+    ["--restart"],
+)
+
+
+@given(st.permutations([*DEPENDED_ON, *WITHOUT_EFFECT]))
+def test_a_published_command_has_the_options_on_which_figures_depend(options: list[list[str]]) -> None:
+    kept = [word for option in options if option in DEPENDED_ON for word in option]
+    command = command_of(["study", "peaks", *(word for option in options for word in option)])
+    assert shlex.split(command) == ["plb", "study", "peaks", *kept]
 
 
 def test_without_a_checkout_nothing_is_run(checkout: Path) -> None:
