@@ -190,6 +190,8 @@ def _contradictions(summary: _Summary) -> Iterator[str]:
         if run.violations != run.violations_avoidable + run.violations_unavoidable:
             allowed = "violations_avoidable + violations_unavoidable"
             yield f"{dotted_key}.violations: found {run.violations}; expected {allowed}"
+        if run.violations_reported < run.violations:
+            yield f"{dotted_key}.violations_reported: found {run.violations_reported}; expected at least violations"
         if (run.policy, run.repeat) in pairs:
             yield f"{dotted_key}: policy {run.policy!r} and repeat {run.repeat} occur twice"
         pairs.add((run.policy, run.repeat))

@@ -175,6 +175,8 @@ class Recorder:
         """Interruptions of tenants."""
         self.quorum_losses = self.node_faults = 0
         """Losses of a quorum, and faults of nodes, so far."""
+        self.violations_reported = 0
+        """Violations by the reported loads so far."""
         self.node_events: list[tuple[int, str, bool, str]] = []
         """Time, node, whether it goes down, and cause of each event of a node."""
         self.upgrades: list[UpgradeRecord] = []
@@ -337,6 +339,7 @@ class Recorder:
             "violations": steps[violation],
             "violations_avoidable": avoidable[violation],
             "violations_unavoidable": steps[violation] - avoidable[violation],
+            "violations_reported": self.violations_reported,
             "violation_rows": sum(outcome == violation.value for *_, outcome, _ in self._shortages),
             "shortages_covered": steps[ViolationOutcome.COVERED],
             "shortages_unresolved": steps[unresolved],

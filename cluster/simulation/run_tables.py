@@ -303,6 +303,10 @@ class RunTotals:
     violations_avoidable: Count
     violations_unavoidable: Count
     """Numbers of violations, each a node and a time: all, avoidable and unavoidable."""
+    violations_reported: Count
+    """Number of violations by the reported loads: nodes and times at which these loads reach a threshold and a move
+    relieves the node. It equals `violations`, which go by demand, without an oracle, and is at least as large with one.
+    """
     violation_rows: Count
     """Violations by metric: rows of the table of shortages."""
     shortages_covered: Count

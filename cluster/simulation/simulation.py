@@ -31,7 +31,7 @@ from cluster.simulation.tenancies import PlanExecution, Tenancies, Tenancy
 from cluster.simulation.tenant_arrivals import TenantSequence
 from cluster.simulation.tenant_pools import Source
 from cluster.simulation.upgrades import Drains, RollingUpgrades
-from cluster.simulation.violations import classify, needs_repair
+from cluster.simulation.violations import classify, count_reported, needs_repair
 from plb import MoveKind, Partition, PlacementAndLoadBalancing, Plan, Replica, Role, Unplaced
 from plb.array_types import Float, Int
 from plb.compiler import working_time
@@ -334,8 +334,9 @@ class Simulation:
             plan = self._timed("repair", "constraint check", lambda: self.engine.repair(now=self._now))
         moves = plan.moves if plan is not None else ()
         largest_on = partial(self.ledger.largest_standing, metering)
-        shortages = classify(metering, self._threshold, moves, self._node_names, self._metric_names, largest_on)
-        self.recorder.shortages(self._now, shortages)
+        of_repair = metering, self._threshold, moves, self._node_names, self._metric_names
+        self.recorder.violations_reported += count_reported(*of_repair)
+        self.recorder.shortages(self._now, classify(*of_repair, largest_on))
         if plan is not None:
             self._apply_moves(plan)
         if not moves and self._balancing_is_due():

@@ -2,7 +2,7 @@
 
 A violation is a node and a metering time at which a shortage starts a failover, with the present demand and the
 previous placement. Two kinds of shortage start none and are counted separately: moves under way cover it, or no move
-can resolve it.
+can resolve it. `count_reported` uses the reported loads instead of the present demand.
 
 A shortage is unavoidable if one replica that stays on the node reaches by itself the largest threshold of the
 metric among all nodes: then no placement of this replica prevents a shortage. The threshold of the node itself does not
@@ -84,9 +84,8 @@ def classify(
     reached = _reached(metering.metered, threshold)
     if not moves and not reached.any():
         return []
-    short = _reached(metering.standing, threshold)
-    _mark_named(short, _nearly_reached(metering.standing, threshold), moves, node_names, metric_names)
-    relieved = {move.reason.node for move in moves if move.reason.rule == "capacity"}
+    short = _short(metering.standing, threshold, moves, node_names, metric_names)
+    relieved = _relieved(moves)
     nodes = np.flatnonzero((reached | short).any(axis=1))
     if not len(nodes):
         return []
@@ -101,6 +100,20 @@ def classify(
             node_threshold, avoidable = float(threshold[node, metric]), not unavoidable[index, metric]
             shortages.append(NodeShortage(node, metric, *loads, node_threshold, outcome, bool(avoidable)))
     return shortages
+
+
+def count_reported(
+    metering: Metering, threshold: Float, moves: Sequence[Move], node_names: Sequence[str], metric_names: Sequence[str]
+) -> int:
+    """Return the number of nodes with a violation by the reported loads; the arguments are as of `classify`.
+
+    Without an oracle, which predicts these loads, it is the number of violations; with one it is at least as large.
+    """
+    relieved = _relieved(moves)
+    if not relieved:
+        return 0
+    short = _short(metering.predicted, threshold, moves, node_names, metric_names).any(axis=1)
+    return sum(node_names[node] in relieved for node in np.flatnonzero(short).tolist())
 
 
 def first_violations(
@@ -140,17 +153,23 @@ def _nearly_reached(load: Float, threshold: Float) -> Bool:
     return _reached(load, threshold * (1.0 - SHARE_OF_ROUNDING))
 
 
-def _mark_named(
-    short: Bool, nearly: Bool, moves: Iterable[Move], node_names: Sequence[str], metric_names: Sequence[str]
-) -> None:
-    """Mark in `short` the shortages that only the engine found, because it rounds loads up.
+def _relieved(moves: Iterable[Move]) -> set[str | None]:
+    """Return the names of the nodes that moves relieve of a shortage."""
+    return {move.reason.node for move in moves if move.reason.rule == "capacity"}
 
-    `short`, `nearly`: (H, R) where the load reaches, and nearly reaches, the threshold. A move because of a predicted
-    load marks none.
+
+def _short(
+    load: Float, threshold: Float, moves: Iterable[Move], node_names: Sequence[str], metric_names: Sequence[str]
+) -> Bool:
+    """Return where `load` reaches the threshold, (H, R), or only the engine found so, because it rounds loads up.
+
+    A move because of another load, such as a prediction, marks none.
     """
+    short, nearly = _reached(load, threshold), _nearly_reached(load, threshold)
     for move in moves:
         reason = move.reason
         if reason.rule == "capacity" and reason.node in node_names and reason.metric in metric_names:
             node, metric = node_names.index(reason.node), metric_names.index(reason.metric)
             if not short[node].any():
                 short[node, metric] = nearly[node, metric]
+    return short

@@ -66,6 +66,7 @@ def written(
             "availability": None,
             "violations": count,
             "violations_avoidable": count,
+            "violations_reported": count,
             "violations_unavoidable": 0,
         }
         for policy, counts in violations.items()

@@ -121,6 +121,12 @@ def first_run(**fields: Any) -> Callable[[Any], None]:
         ("summary.json", first_run(policy="orignal"), "runs[0]: unknown policy 'orignal'; did you mean 'original'?"),
         ("summary.json", lambda all_: all_["scenario"]["run"].update(policies="original"), "expected a list"),
         ("summary.json", first_run(violations_unavoidable=77), "violations_avoidable + violations_unavoidable"),
+        ("summary.json", first_run(violations_reported=-1), "violations_reported: found -1; expected a whole number"),
+        (
+            "summary.json",
+            first_run(violations=7, violations_avoidable=7, violations_unavoidable=0, violations_reported=6),
+            "violations_reported: found 6; expected at least violations",
+        ),
         ("summary.json", lambda all_: all_["scenario"]["run"]["policies"].append("../up"), "valid name of a directory"),
         ("summary.json", lambda all_: all_.update(runs={}), "runs: found {}; expected a list"),
         ("summary.json", lambda all_: all_["runs"].append(7), "runs[4]: found 7; expected a table"),

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from cluster.runs.experiment import prepare
+from cluster.scenario.scenario_file import scenario_from
+from cluster.simulation.simulation import Simulation
 from plb import PlacementAndLoadBalancing
-from tests.cluster.tiny import Tenant, scenario_of, simulation_of, story
+from tests.cluster.tiny import Tenant, scenario_of, simulation_of, small_region, story
 
 HOUR = 6
 """Time steps per hour."""
@@ -55,6 +58,39 @@ def test_predicted_load_is_no_violation():
     workload = {"density_metric": "disk", "oracle_hours": 24.0, "oracle_after_hours": 0.0}
     run = story(scenario_of(1, hours=2, sections={"workload": workload}), both)
     assert run.tables["shortages"]["time_s"].min() == 5400
+    assert run.totals["violations_reported"] == run.totals["failovers"] == 0, "no move helps"
+
+
+def test_predicted_load_starts_a_failover_without_a_shortage() -> None:
+    """A and C have 60 GB on one node, and A leaves it, as C will grow by 40. Without an oracle, C joins B."""
+    tenants = [
+        Tenant("a", 0, [40.0] * 36),
+        Tenant("b", 700, [20.0, 20.0, *[45.0] * 31]),
+        Tenant("c", 1300, [20.0, *[60.0] * 31]),
+    ]
+    found = {}
+    for hours in (0.0, 24.0):
+        workload = {"density_metric": "disk", "oracle_hours": hours, "oracle_after_hours": 0.0}
+        run = story(scenario_of(2, hours=2, sections={"workload": workload}), tenants)
+        moves = run.tables["moves"].select("time_s", "tenant", "cause").rows()
+        found[hours] = moves, run.totals["violations"], run.totals["violations_reported"]
+    assert found == {0.0: ([(2400, "b", "violation")], 1, 1), 24.0: ([(1800, "a", "violation")], 0, 1)}
+
+
+@pytest.mark.parametrize("density", [0.2, 1.8, 2.2])
+def test_violations_by_reported_loads_differ_only_with_an_oracle(density: float) -> None:
+    """Each has a failover. A nearly empty cluster has none."""
+    for hours in (0.0, 24.0):
+        tables = small_region(days=0.5)
+        tables["cluster"] |= {"vcores": 8.0, "memory_gb_per_vcore": 4.0}
+        tables["workload"] |= {"density": density, "oracle_hours": hours, "oracle_after_hours": 0.0}
+        experiment = prepare(scenario_from(tables))
+        run = Simulation(experiment.scenario, experiment.source, experiment.sequences[0], "original", 0).run()
+        violations, reported = run.totals["violations"], run.totals["violations_reported"]
+        failovers = run.totals["failovers_by_cause"].get("violation", 0)
+        assert (violations > 0) == (reported > 0) == (failovers > 0) == (density > 1)
+        assert violations <= reported <= failovers
+        assert (violations < reported) == (hours > 0 and density > 1)
 
 
 def test_known_hours_move_the_reported_past_and_leave_the_present() -> None:

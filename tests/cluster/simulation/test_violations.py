@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cluster.simulation.ledger import Metering
 from cluster.simulation.recorder import Recorder
 from cluster.simulation.tenant_arrivals import TenantSequence
-from cluster.simulation.violations import NodeShortage, ViolationOutcome, classify, needs_repair
+from cluster.simulation.violations import NodeShortage, ViolationOutcome, classify, count_reported, needs_repair
 from plb import Node
 from plb.array_types import Float, Int
 from plb.model import Role
@@ -21,11 +21,15 @@ NODES, METRICS = ("n0", "n1"), ("cpu", "disk")
 THRESHOLD = np.array([[9.5, 95.0], [9.5, 95.0]])
 
 
-def metering(standing: list[list[float]], departing: list[list[float]] | None = None) -> Metering:
+def metering(
+    standing: list[list[float]] | Float,
+    departing: list[list[float]] | None = None,
+    predicted: Float | None = None,
+) -> Metering:
     zeros = np.zeros((2, 2))
     none, stands = np.zeros((0, 2)), np.array(standing)
     departs = zeros if departing is None else np.array(departing)
-    return Metering(np.zeros(0, np.int64), none, none, stands, departs, stands)
+    return Metering(np.zeros(0, np.int64), none, none, stands, departs, stands if predicted is None else predicted)
 
 
 def move(node: str | None, rule: str = "capacity", metric: str | None = "disk", kind: MoveKind = MoveKind.MOVE) -> Move:
@@ -122,6 +126,53 @@ def test_without_a_shortage_no_replica_is_inspected():
 
     assert classify(metering([[9.4, 60.0], [9.6, 0]]), THRESHOLD, [], NODES, METRICS, noted)
     assert requested == [[1]]
+
+
+LOADS = st.lists(st.sampled_from([0.0, 0.6, 0.9998, 0.99995, 1.0, 2.0]), min_size=4, max_size=4).map(
+    lambda shares: np.reshape(shares, (2, 2)) * THRESHOLD
+)
+MOVES = st.lists(
+    st.builds(
+        move,
+        st.sampled_from([*NODES, None]),
+        st.sampled_from(["capacity", "capacity", "fault_domain"]),
+        st.sampled_from([*METRICS, None]),
+    ),
+    max_size=4,
+)
+
+
+def nodes_in_violation(load: Float, moves: list[Move]) -> set[str]:
+    """Return the nodes that a move for capacity names and whose load is at a threshold, or within 0.01 % of it.
+
+    Within 0.01 %, only the metric counts that the move names.
+    """
+    shares = {
+        (node, metric): load[i, j] / THRESHOLD[i, j] for i, node in enumerate(NODES) for j, metric in enumerate(METRICS)
+    }
+    named = {
+        (one.reason.node, metric, 1.0 if metric != one.reason.metric else 0.9999)
+        for one in moves
+        if one.reason.rule == "capacity" and one.reason.node is not None
+        for metric in METRICS
+    }
+    return {node for node, metric, least in named if node is not None and shares[node, metric] >= least}
+
+
+@given(LOADS, LOADS, MOVES)
+def test_violations_by_reported_loads(load: Float, highest: Float, moves: list[Move]) -> None:
+    """Without an oracle they are the violations, with one at least the violations; without a move there is none."""
+    predicted = np.maximum(load, highest)
+
+    def counts(metered: Metering) -> tuple[int, int]:
+        found = classify(metered, THRESHOLD, moves, NODES, METRICS, no_replica)
+        violations = {one.node for one in found if one.outcome is ViolationOutcome.VIOLATION}
+        return len(violations), count_reported(metered, THRESHOLD, moves, NODES, METRICS)
+
+    by_demand, by_prediction = len(nodes_in_violation(load, moves)), len(nodes_in_violation(predicted, moves))
+    assert counts(metering(load)) == (by_demand, by_demand)
+    assert counts(metering(load, predicted=predicted)) == (by_demand, by_prediction)
+    assert by_demand <= by_prediction <= len({one.reason.node for one in moves if one.reason.rule == "capacity"})
 
 
 ROWS = st.tuples(
