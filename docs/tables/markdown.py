@@ -36,3 +36,14 @@ def interval(ratio: Mapping[str, float | None] | None, digits: int = 2) -> str:
         return ""
     mean = f"{ratio['mean']:.{digits}f}"
     return mean if ratio["low"] is None else f"{mean} [{ratio['low']:.{digits}f}, {ratio['high']:.{digits}f}]"
+
+
+def run_of(study: str, behind: str = "") -> str:
+    """Return what the figures of a study cost and how they are repeated.
+
+    `behind`: what is behind a figure; default: the repeats, if the study has them.
+    """
+    run = figures(study)["run"]
+    behind = behind or (f"{run['repeats']} repeats" if run["repeats"] else "")
+    minutes = f"{run['cpu_seconds'] / 60:.0f} minutes of processor time"
+    return f"`{run['command']}`: {behind}{'; ' * bool(behind)}{run['runs']:,} runs in {minutes} ({run['processor']})."

@@ -9,11 +9,12 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from docs.tables import other_systems, pythons, quickstart, rebalancing, scorecard, studies
+from docs.tables import gaussian, other_systems, pythons, quickstart, rebalancing, scorecard, studies
 from docs.tables.markdown import ROOT
 
 PAGES: Mapping[Path, Mapping[str, Callable[[], str]]] = {
     ROOT / "README.md": quickstart.TABLES | {"scorecard": scorecard.counts},
+    ROOT / "docs" / "gaussian.md": gaussian.TABLES,
     ROOT / "docs" / "install.md": pythons.TABLES,
     ROOT / "docs" / "other-systems.md": other_systems.TABLES,
     ROOT / "docs" / "rebalancing.md": rebalancing.TABLES,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
-from docs.tables.markdown import figures, interval, table
+from docs.tables.markdown import figures, interval, run_of, table
 
 KINDS = {
     "violations": "all",
@@ -44,14 +43,6 @@ def costs(study: str) -> str:
         for arm, of_arm in figures(study)["arms"].items()
     ]
     return table(["", "failovers", "downtime", "tenants not placed at once"], rows)
-
-
-def run_of(study: str) -> str:
-    """Return what the figures of a study cost, and how they are repeated."""
-    run: dict[str, Any] = figures(study)["run"]
-    repeats = f"{run['repeats']} repeats; " if run["repeats"] else ""
-    minutes = f"{run['cpu_seconds'] / 60:.0f} minutes of processor time"
-    return f"`{run['command']}`: {repeats}{run['runs']:,} runs in {minutes} ({run['processor']})."
 
 
 TABLES = {
