@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -22,7 +22,7 @@ from cluster.studies.base import (
     with_initial_demand,
     with_oracle,
 )
-from cluster.studies.design import SimulatedStudy, run_simulation
+from cluster.studies.design import SimulatedStudy, alike, run_simulation
 from cluster.studies.figures import (
     Claim,
     ClaimTable,
@@ -43,7 +43,11 @@ FIRST_HARDWARE, SECOND_HARDWARE = 80.0, 128.0
 """vCores of a node ([1] sections 8.1 and 8.3)."""
 BEST_FIT, WORST_FIT = (arm.name for arm in AT_DEPARTURES)
 """The figure is of policies that are tested at departures."""
-CORE = (*PLACEMENT_ARMS, *BY_PEAKS, *AT_DEPARTURES)
+SLOW = ("best_fit_sum", "best_fit_max", "repacking")
+"""Policies that are left out unless the study is full: each takes as long as the others without probabilities together,
+and has about a hundred times their violations, as it fills nodes up to their threshold.
+"""
+CORE = (*(arm for arm in PLACEMENT_ARMS if arm.name not in SLOW), *AT_DEPARTURES)
 ORACLES = tuple(with_oracle(arm) for arm in PLACEMENT_ARMS)
 PERCENTILES = tuple(percentile for percentile in INITIAL_DEMAND_PERCENTILES if percentile != 50)
 PUBLISHED = {
@@ -57,14 +61,19 @@ PUBLISHED = {
 which this policy is at least as good, and the same two figures for the best with the oracle."""
 
 
-def arms(*, oracle: bool, initial_demand: bool) -> tuple[Arm, ...]:
-    """Return the compared arms: the core, and optionally arms with an oracle and with other initial demands."""
+def arms(*, full: bool = False, oracle: bool = False, initial_demand: bool = False) -> tuple[Arm, ...]:
+    """Return the compared arms: the core, and optionally arms with an oracle and with other initial demands.
+
+    `full`: all policies, also tested by peaks, and all options.
+    """
+    oracle, initial_demand = oracle or full, initial_demand or full
     demands = (
         [with_initial_demand(arm, percentile) for percentile in PERCENTILES for arm in _varied()]
         if initial_demand
         else []
     )
-    return (*CORE, *(ORACLES if oracle else ()), *demands)
+    core = (*PLACEMENT_ARMS, *BY_PEAKS, *AT_DEPARTURES) if full else CORE
+    return (*core, *(ORACLES if oracle else ()), *demands)
 
 
 class PlacementPolicyStudy(PolicyStudy):
@@ -78,9 +87,7 @@ class PlacementPolicyStudy(PolicyStudy):
     def of(cls, request: StudyRequest) -> PlacementPolicyStudy:
         """Return the study that a user requests; the cluster of a scenario has one kind of hardware."""
         pilots = POLICIES_PILOTS if request.base.is_of_regions else POLICIES_PILOTS[:1]
-        compared_arms = arms(
-            oracle=request.oracle or request.full, initial_demand=request.initial_demand or request.full
-        )
+        compared_arms = arms(full=request.full, oracle=request.oracle, initial_demand=request.initial_demand)
         return cls(request.design(pilots, compared_arms, repeats=REPEATS if request.full else CORE_REPEATS, days=DAYS))
 
     def claims(self, violations: Violations) -> list[Claim]:
@@ -90,14 +97,20 @@ class PlacementPolicyStudy(PolicyStudy):
 
     def tables(self, violations: Violations) -> list[ClaimTable]:
         """Return the table of mean violations by setting; of the policies without probabilities, only the best."""
-        columns = {"best without": violations.least(WITHOUT_PROBABILITIES)}
-        remarks = {"best without": violations.best(WITHOUT_PROBABILITIES)}
-        oracles = [arm.name for arm in ORACLES if arm.name in violations.counts]
+        without = _with_runs(violations, WITHOUT_PROBABILITIES)
+        columns = {"best without": violations.least(without)}
+        remarks = {"best without": violations.best(without)}
+        oracles = _with_runs(violations, [arm.name for arm in ORACLES])
         if oracles:
             columns["best with oracle"] = violations.least(oracles)
             remarks["best with oracle"] = [name.removesuffix("+oracle") for name in violations.best(oracles)]
         columns |= {arm.name: violations.means(arm.name) for arm in AT_DEPARTURES}
         return [ClaimTable(violations.settings, columns, remarks, "best without", WORST_FIT)]
+
+
+def _with_runs(violations: Violations, names: Sequence[str]) -> list[str]:
+    """Return the named arms that the study has."""
+    return [name for name in names if name in violations.counts]
 
 
 def _varied() -> tuple[Arm, ...]:
@@ -108,18 +121,26 @@ def _varied() -> tuple[Arm, ...]:
 def _of_hardware(violations: Violations, vcores: float) -> list[Claim]:
     """Return the figures of [1] section 8.3, each beside ours, for nodes with some vCores."""
     violations = violations.where(lambda setting: setting.vcores == vcores)
-    groups: dict[str, Sequence[str]] = {"best without probabilities": WITHOUT_PROBABILITIES}
-    groups["best with oracle"] = [arm.name for arm in ORACLES]
+    groups = {"best without probabilities": _with_runs(violations, WITHOUT_PROBABILITIES)}
+    groups["best with oracle"] = _with_runs(violations, [arm.name for arm in ORACLES])
+    by_peaks = _with_runs(violations, [arm.name for arm in reversed(BY_PEAKS)])
     claims = []
-    for name in (WORST_FIT, BEST_FIT, *(arm.name for arm in reversed(BY_PEAKS))):
+    for name in (WORST_FIT, BEST_FIT, *by_peaks):
         published = PUBLISHED.get(vcores, {}).get(name, ("", "", "", ""))
         for index, (label, group) in enumerate(groups.items()):
-            if not all(arm in violations.counts for arm in group):
+            if not group:
                 continue
             ratio, settings = published[2 * index : 2 * index + 2]
             as_good_in_words = f"{violations.at_least_as_good(name, group)} of {len(violations.settings)}"
             claims.append(Claim(f"{vcores:g} vCores: {label} / {name}", ratio, violations.ratio(group, name)))
             claims.append(Claim(f"{vcores:g} vCores: {name} at least as good as {label}", settings, as_good_in_words))
+    without = groups["best without probabilities"]
+    for words, of_rank in _by_rank_of_density(violations):
+        label = f"{vcores:g} vCores, {words}: best without probabilities / {WORST_FIT}"
+        claims.append(Claim(label, "", of_rank.ratio(without, WORST_FIT)))
+    for rival in without:
+        label = f"{vcores:g} vCores: {WORST_FIT} against {rival}, pairs"
+        claims.append(Claim(label, "", str(violations.pairs(WORST_FIT, rival))))
     for percentile in PERCENTILES:
         name_at_percentile = {arm.name: with_initial_demand(arm, percentile).name for arm in _varied()}
         if all(name in violations.counts for name in name_at_percentile.values()) and vcores == FIRST_HARDWARE:
@@ -127,6 +148,18 @@ def _of_hardware(violations: Violations, vcores: float) -> list[Claim]:
             label = f"{vcores:g} vCores, p{percentile}: best without probabilities / {WORST_FIT}"
             claims.append(Claim(label, "2.42 to 2.57", violations.ratio(rivals, name_at_percentile[WORST_FIT])))
     return claims
+
+
+def _by_rank_of_density(violations: Violations) -> Iterator[tuple[str, Violations]]:
+    """Yield the violations at the lowest density of each workload, at the next one and so on, with the rank in words.
+
+    Nothing if no workload has several densities.
+    """
+    groups = [sorted(group, key=lambda setting: setting.density) for group in alike(violations.settings)]
+    count = max(map(len, groups), default=0)
+    for rank in range(count if count > 1 else 0):
+        of_rank = {group[rank] for group in groups if rank < len(group)}
+        yield f"density {rank + 1} of {count}", violations.where(of_rank.__contains__)
 
 
 OVERHEAD_DAYS, QUICK_OVERHEAD_DAYS = 3.0, 0.5

@@ -28,8 +28,8 @@ PILOT_DENSITIES = tuple(float(density) for density in np.round(np.arange(0.75, 5
 PILOT_USUAL_DENSITY = 2.0
 ANNEALING_MARKS = (20.0, 50.0)
 """Avoidable violations of the original in a run of 40 nodes at the densities of figure 8."""
-POLICIES_MARKS = (5.0, 150.0)
-"""Avoidable violations of the original in a run at the lowest and the highest density of figure 9."""
+POLICIES_MARKS, LARGER_NODES_MARKS = (20.0, 50.0, 150.0), (50.0,)
+"""Avoidable violations of the original in a run at the densities of figure 9, on nodes of 80 and of 128 vCores."""
 GRAIN = 0.01
 """Unit to which densities are rounded; a tenth of it if the usual density is below 0.2, and so on."""
 
@@ -48,8 +48,6 @@ class Pilot:
     """Settings of the engine."""
     marks: Sequence[float]
     """Avoidable violations of the original in a run at the densities that are to be found."""
-    count: int | None = None
-    """Number of densities, spread evenly between the marks. None: one at each mark."""
     repeats: int = PILOT_REPEATS
     """Runs at each density."""
 
@@ -67,10 +65,9 @@ class Pilot:
         """Return the densities at the pilot's marks, by workload, ascending; `output` keeps the runs."""
         below = output.below(f"densities-{self.study}-{self.vcores:g}")
 
-        def rows_of(design: Design) -> Sequence[Row]:
-            density = f"{design.settings[0].density:g}"
-            name = f"densities of {self.name}: {density}"
-            finished = run_tasks(name, run_simulation, design.tasks(), below.below(density), design.described())
+        def rows_of(step: int, design: Design) -> Sequence[Row]:
+            name = f"densities of {self.name}: step {step}"
+            finished = run_tasks(name, run_simulation, design.tasks(), below.below(str(step)), design.described())
             for task, outcome in finished.failed:
                 if outcome.kind != DensityError.__name__:
                     raise PlbError(f"the pilot failed: {task.key}: {outcome.last_line}")
@@ -78,44 +75,61 @@ class Pilot:
 
         return self.densities(base, rows_of)
 
-    def densities(self, base: Base, rows_of: Callable[[Design], Sequence[Row]]) -> dict[str, list[float]]:
+    def densities(self, base: Base, rows_of: Callable[[int, Design], Sequence[Row]]) -> dict[str, list[float]]:
         """Return the densities that the pilot finds, by workload.
 
-        `rows_of` makes the runs of a design, and returns a row for each run that did not fail. The density increases
-        until the original has more avoidable violations than every mark, or the cluster cannot hold the tenants.
+        `rows_of` makes the runs of a step, and returns a row for each run that did not fail. The first step tries the
+        usual density, the next ones the neighbours of the densities before, until the original has at most as many
+        avoidable violations as the least mark and at least as many as the largest, or the cluster cannot hold the
+        tenants.
         """
         if not base.density:
             raise PlbError(f"densities of {base.workloads[0]}: recorded arrivals have no density")
         digits = max(0, math.ceil(-math.log10(10.0 * base.density / PILOT_USUAL_DENSITY)))
-        violations: dict[str, dict[float, list[float]]] = {name: {} for name in base.workloads}
-        increasing = list(base.workloads)
-        for pilot_density in PILOT_DENSITIES:
-            density = round(base.density * pilot_density / PILOT_USUAL_DENSITY, 4 + digits)
-            rows = rows_of(self._design(base, increasing, density)) if increasing else ()
-            for row in rows:
-                violations[row["workload"]].setdefault(density, []).append(row[AVOIDABLE])
-            increasing = [name for name in increasing if self._is_below(violations[name].get(density, ()))]
-        for name, by_density in violations.items():
-            if not by_density:
-                lowest = base.density * PILOT_DENSITIES[0] / PILOT_USUAL_DENSITY
-                raise PlbError(f"densities of {name}: the cluster cannot hold even the lowest, {lowest:g}")
-        return {name: self._at_marks(by_density, digits) for name, by_density in violations.items()}
+        grid = [round(base.density * density / PILOT_USUAL_DENSITY, 4 + digits) for density in PILOT_DENSITIES]
+        tried: dict[str, dict[int, list[float]]] = {name: {} for name in base.workloads}
+        for step in range(1, len(grid) + 1):
+            next_indices = {name: self._next_index(tried[name], len(grid)) for name in base.workloads}
+            indices = {name: index for name, index in next_indices.items() if index is not None}
+            if not indices:
+                break
+            rows = rows_of(step, self._design(base, {name: (grid[index],) for name, index in indices.items()}))
+            for name, index in indices.items():
+                tried[name][index] = [row[AVOIDABLE] for row in rows if row["workload"] == name]
+        for name, by_index in tried.items():
+            if not any(by_index.values()):
+                raise PlbError(f"densities of {name}: the cluster cannot hold even the lowest, {grid[0]:g}")
+        found = {
+            name: {grid[index]: violations for index, violations in by_index.items() if violations}
+            for name, by_index in tried.items()
+        }
+        return {name: self._at_marks(by_density, digits) for name, by_density in found.items()}
 
     def settings(self, base: Base, densities: Mapping[str, Sequence[float]]) -> list[StudySetting]:
         """Return the settings of each workload of a base at its densities."""
         vcores = self.vcores if base.vcores is None else base.vcores
         return [StudySetting(name, vcores, density) for name in base.workloads for density in densities.get(name, ())]
 
-    def _design(self, base: Base, workloads: Sequence[str], density: float) -> Design:
-        """Return the runs of the original energy for workloads at a density."""
-        settings = self.settings(base, dict.fromkeys(workloads, (density,)))
+    def _design(self, base: Base, densities: Mapping[str, Sequence[float]]) -> Design:
+        """Return the runs of the original energy for workloads at their densities."""
+        settings = self.settings(base, densities)
         return Design(
             base, settings, (ORIGINAL,), days=self.days, repeats=self.repeats, seed=PILOT_SEED, engine=self.engine
         )
 
-    def _is_below(self, violations: Sequence[float]) -> bool:
-        """Return whether there are violations of runs, and their mean is below the largest mark."""
-        return len(violations) > 0 and float(np.mean(violations)) < max(self.marks)
+    def _next_index(self, tried: Mapping[int, Sequence[float]], count: int) -> int | None:
+        """Return the index of the next of `count` densities to try, or None if the marks lie between the tried ones.
+
+        `tried`: violations of the runs by index, without gaps between indices; none where the tenants do not fit.
+        """
+        if not tried:
+            return PILOT_DENSITIES.index(PILOT_USUAL_DENSITY)
+        low, high = min(tried), max(tried)
+        if low > 0 and (not tried[low] or float(np.mean(tried[low])) > min(self.marks)):
+            return low - 1
+        if high < count - 1 and tried[high] and float(np.mean(tried[high])) < max(self.marks):
+            return high + 1
+        return None
 
     def _at_marks(self, violations: Mapping[float, Sequence[float]], digits: int) -> list[float]:
         """Return the densities at which the mean violations, interpolated, reach the marks.
@@ -125,16 +139,14 @@ class Pilot:
         densities = sorted(violations)
         means = np.maximum.accumulate([float(np.mean(violations[density])) for density in densities])
         at_marks = [float(np.interp(mark, means, densities)) for mark in self.marks]
-        if self.count is not None:
-            at_marks = np.linspace(at_marks[0], at_marks[-1], self.count).tolist()
         grain = GRAIN / 10**digits
         return list(dict.fromkeys(round(round(density / grain) * grain, 2 + digits) for density in at_marks))
 
 
 ANNEALING_PILOT = Pilot("annealing", 80.0, 10.0, {}, ANNEALING_MARKS)
 POLICIES_PILOTS = (
-    Pilot("policies", 80.0, 12.5, WITHOUT_DOMAINS, POLICIES_MARKS, 13),
-    Pilot("policies", 128.0, 12.5, WITHOUT_DOMAINS, POLICIES_MARKS, 4),
+    Pilot("policies", 80.0, 12.5, WITHOUT_DOMAINS, POLICIES_MARKS),
+    Pilot("policies", 128.0, 12.5, WITHOUT_DOMAINS, LARGER_NODES_MARKS),
 )
 PILOTS = (ANNEALING_PILOT, *POLICIES_PILOTS)
 DENSITIES: Mapping[tuple[str, float], Mapping[str, Sequence[float]]] = {

@@ -120,7 +120,7 @@ def run_pilot(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {"totals": {"density": density}, "timings": {}}
 
 
-def _rows_of(design: Design) -> Sequence[Row]:
+def _rows_of(_step: int, design: Design) -> Sequence[Row]:
     """Return the rows of the runs of a design, made in this process; none at a density that the cluster cannot hold."""
     try:
         return [{**task.arguments, **run_simulation(task.arguments)["totals"]} for task in design.tasks()]

@@ -105,7 +105,7 @@ def test_pilot_of_sensitivity_finds_a_density_for_each_change(tmp_path, monkeypa
     found = json.loads(figures.read_text())
     workloads = ["region1", "region1, size_bias 1", "region1, size_bias 2.25"]
     assert [(setting["workload"], setting["density"]) for setting in found["settings"]] == [
-        (workload, 0.75) for workload in workloads
+        (workload, 2.0) for workload in workloads
     ]
     assert set(found["settings"][0]["violations"]) == {"original", "modified", "expected_overload"}
     assert (tmp_path / "out/sensitivity.png").stat().st_size > 5_000

@@ -31,6 +31,7 @@ from cluster.studies.design import StudySetting
 from cluster.studies.request import (
     ANNEALING_MARKS,
     ANNEALING_PILOT,
+    PILOT_DENSITIES,
     PILOT_SEED,
     PILOTS,
     DensityStudy,
@@ -39,6 +40,7 @@ from cluster.studies.request import (
 )
 from cluster.studies.runner import Finished, OutputDirectory, run_study, stamped_as
 from cluster.studies.violations import AVOIDABLE, violations_of
+from plb import PlbError
 from tests.cluster.small_studies import ONE_SETTING, SMALL, THIN, design_of, small_study, study
 from tests.command_line import plb
 
@@ -81,24 +83,50 @@ def test_pilot_interpolates_densities_at_the_marks():
     """In one workload, violations double from density to density. The other has none and is full above density 1.75."""
     densities = []
 
-    def run_tasks(design):
-        density = design.settings[0].density
-        densities.append((density, [setting.workload for setting in design.settings]))
+    def run_tasks(_step, design):
+        tried = {setting.workload: setting.density for setting in design.settings}
+        densities.append(tried)
         assert design.seed == PILOT_SEED
         assert [arm.name for arm in design.arms] == ["original"]
-        counts = {"grows": 2.0 ** (4 * density - 3), "full": 0.0}
-        names = [name for name in densities[-1][1] if name == "grows" or density <= 1.75]
-        return [{"workload": name, "density": density, AVOIDABLE: counts[name]} for name in names]
+        fits = {name: density for name, density in tried.items() if name == "grows" or density <= 1.75}
+        counts = {"grows": lambda density: 2.0 ** (4 * density - 3), "full": lambda _density: 0.0}
+        return [
+            {"workload": name, "density": density, AVOIDABLE: counts[name](density)} for name, density in fits.items()
+        ]
 
     chosen = ANNEALING_PILOT.densities(Base(("grows", "full"), 2.0, {"workload": {}}), run_tasks)
-    assert densities[0] == (0.75, ["grows", "full"])
-    assert densities[-1] == (2.25, ["grows"])
+    assert densities == [
+        {"grows": 2.0, "full": 2.0},
+        {"grows": 1.75, "full": 1.75},
+        {"grows": 2.25},
+    ]
     assert chosen["grows"] == pytest.approx([(math.log2(mark) + 3) / 4 for mark in ANNEALING_MARKS], abs=0.06)
     assert chosen["full"] == [1.75]
 
 
+@given(st.floats(-6.0, 8.0), st.floats(0.5, 6.0), st.lists(st.floats(1.0, 200.0), min_size=1, max_size=3, unique=True))
+def test_pilot_finds_what_a_scan_of_all_densities_finds(start, slope, marks):
+    """A pilot that tries the neighbours of the usual density needs no other densities."""
+
+    def violations(density):
+        return 2.0 ** (start + slope * density)
+
+    def run_tasks(_step, design):
+        return [{"workload": one.workload, AVOIDABLE: violations(one.density)} for one in design.settings]
+
+    pilot = attrs.evolve(ANNEALING_PILOT, marks=sorted(marks))
+    expected = np.interp(pilot.marks, [violations(density) for density in PILOT_DENSITIES], PILOT_DENSITIES)
+    chosen = pilot.densities(Base(("region",), 2.0, {"workload": {}}), run_tasks)["region"]
+    assert chosen == list(dict.fromkeys(round(density, 2) for density in expected.tolist()))
+
+
+def test_pilot_of_a_cluster_that_holds_no_density_is_refused():
+    with pytest.raises(PlbError, match=r"densities of full: the cluster cannot hold even the lowest, 0\.75"):
+        ANNEALING_PILOT.densities(Base(("full",), 2.0, {"workload": {}}), lambda _step, _design: [])
+
+
 def test_pilot_of_a_sparse_cluster_chooses_distinct_densities():
-    def run_tasks(design):
+    def run_tasks(_step, design):
         setting = design.settings[0]
         return [{"workload": "thin", "density": setting.density, AVOIDABLE: 1e4 * setting.density}]
 
@@ -226,7 +254,7 @@ def test_policies_study_compares_every_variant(tmp_path):
     """With an oracle, these are the 16 of the paper, two by peaks, and eight for each of four other initial demands."""
     figures = study(tmp_path / "all", "policies", *THIN, "--repeats", "1", "--full", "--jobs", "1")
     names = set(figures["settings"][0]["violations"])
-    assert names == {arm.name for arm in policies.arms(oracle=True, initial_demand=True)}
+    assert names == {arm.name for arm in policies.arms(full=True)}
     assert len(names) == 16 + 2 + 4 * 8
     assert (tmp_path / "all/figure9.png").stat().st_size > 10_000
 
