@@ -98,7 +98,8 @@ COMMANDS: Mapping[str, StudyCommand] = {
         ("quick", "days", "density", "region"),
     ),
     "configurations": StudyCommand(
-        "Violations with different settings of the engine.", (*ARM_OPTIONS, *TENANT_OPTIONS, "density")
+        "Violations with different forms and settings of the energy.",
+        (*ARM_OPTIONS, *TENANT_OPTIONS, "density", "region"),
     ),
     "sensitivity": StudyCommand(
         "Sensitivity of the results to the parameters of the tenants.", (*ARM_OPTIONS, "region")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from cluster.studies.annealing import AnnealingStudy, ConfigurationStudy
+from cluster.studies.annealing import AnnealingStudy
 from cluster.studies.calibration.study import CalibrationStudy
 from cluster.studies.compression import CompressionStudy
+from cluster.studies.configurations import ConfigurationStudy
 from cluster.studies.policies import OverheadStudy, PlacementPolicyStudy
 from cluster.studies.rebalancing import RebalancingStudy
 from cluster.studies.request import DensityStudy, StudyRequest

@@ -24,7 +24,7 @@ from cluster.plots.base import (
 from cluster.studies.base import NOTHING, Arm
 from cluster.studies.design import SimulatedStudy, StudySetting, alike
 from cluster.studies.runner import Finished, Row, StudyResult
-from cluster.studies.violations import AVOIDABLE, KINDS, Ratio, Violations, violations_of
+from cluster.studies.violations import AVOIDABLE, KINDS, REPORTED, Ratio, Violations, violations_of
 from cluster.tables import new_table
 from plb.array_types import Float
 
@@ -321,7 +321,8 @@ class PolicyStudy(SimulatedStudy):
         if not all(arm.name in violations.counts for arm in self.design.arms):
             return StudyResult(as_json(self.name, violations, (), {}), plots={self.plot: None})
         kinds = {kind: violations_of(self.design.settings, finished.rows, kind) for kind in KINDS}
-        claims, tables = self.claims(violations), self.tables(violations)
+        claims = [*self.claims(violations), *self._claims_by_reports(finished.rows)]
+        tables = self.tables(violations)
         avoidable = self.claims(kinds[AVOIDABLE])
         arms = self._costs(finished.rows)
         title = f"{self.name}{tables[0].remark}: violations, {means_of(violations.repeats)}"
@@ -335,6 +336,17 @@ class PolicyStudy(SimulatedStudy):
             ),
             {self.plot: partial(self.figure, tables[0], title)},
         )
+
+    def _claims_by_reports(self, rows: Sequence[Row]) -> list[Claim]:
+        """Return the ratio of each arm with an oracle, with all violations counted by reported loads."""
+        oracles = [arm.name for arm in self.design.arms if "oracle_hours" in arm.workload]
+        if not oracles:
+            return []
+        reported = violations_of(self.design.settings, rows, REPORTED)
+        return [
+            Claim(f"{name} / {self.compared}, by reported loads", "", reported.ratio([name], self.compared))
+            for name in oracles
+        ]
 
     def _costs(self, rows: Sequence[Row]) -> dict[str, ArmFigures]:
         """Return failovers, moves, downtime and tenants not placed of each arm, by name, from the rows of runs."""

@@ -14,6 +14,8 @@ from plb.array_types import Float
 
 AVOIDABLE = "violations_avoidable"
 """Total of a run: the violations that another placement may avoid."""
+REPORTED = "violations_reported"
+"""Total of a run: the violations by the loads that the engine knows. An oracle reports other loads than the present."""
 KINDS = (AVOIDABLE, "violations_unavoidable", "shortages_unresolved")
 """Totals of a run that stand beside its violations."""
 

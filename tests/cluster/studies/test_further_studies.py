@@ -9,13 +9,15 @@ import attrs
 import numpy as np
 import pytest
 
-from cluster.studies import annealing, policies, risk, sensitivity
-from cluster.studies.base import base_of_regions, base_of_scenario
+from cluster.scenario.scenario import BUILT_IN_POLICIES
+from cluster.studies import configurations, policies, risk, sensitivity
+from cluster.studies.base import base_of_regions
 from cluster.studies.design import StudySetting, middle_of_each
 from cluster.studies.policies import OverheadStudy
 from cluster.studies.request import PILOT_SEED, StudyRequest
 from cluster.studies.runner import OutputDirectory
 from cluster.studies.violations import Violations
+from plb import Metric, PlbConfig
 from plb.testing import configuration_of
 from tests.cluster.small_studies import ONE_SETTING, design_of, small_study, study
 from tests.command_line import plb
@@ -25,17 +27,17 @@ from workloads.regions import REGIONS
 
 def test_configurations_are_compared_on_the_cluster_of_a_scenario(tmp_path):
     figures = study(tmp_path / "c", "configurations", *ONE_SETTING[:-1], "1", "--jobs", "1")
-    names = [arm.name for arm in annealing.candidates_of(base_of_scenario(tmp_path / "small.toml"))]
+    names = [arm.name for arm in configurations.ARMS]
     assert len({*names}) == len(names)
-    assert "K = 40" in names, "four times the repetitions of the scenario"
     assert list(figures["settings"][0]["violations"]) == names
-    assert set(figures["ratios"]) == {f"{name} / modified" for name in names[1:]}
-    assert set(figures["arms"]["timeline"]) == {"failovers", "moves", "downtime", "not_placed"}
+    by_reports = "original+oracle / modified, by reported loads"
+    assert set(figures["ratios"]) == {f"{name} / modified" for name in names[1:]} | {by_reports}
+    assert set(figures["arms"][configurations.DEFAULT]) == {"failovers", "moves", "downtime", "not_placed"}
 
 
 @pytest.mark.parametrize("setting", ["w_failovers = 2.0", "w_imbalance = 1.0", 'replay = "from_present"'])
-def test_scenario_with_settings_of_candidates_is_refused(tmp_path, setting):
-    """Otherwise candidates would not have the settings in their names."""
+def test_scenario_with_settings_of_configurations_is_refused(tmp_path, setting):
+    """Otherwise arms would not have the settings in their names."""
     result = small_study(tmp_path / "out", "configurations", more=f"{setting}\n")
     assert result.exit_code == 2
     assert f"sets engine.{setting.split()[0]}; remove it" in re.sub(r"\s+", " ", result.stderr)
@@ -69,10 +71,16 @@ def test_kernels_are_loaded_once_before_a_run_is_measured(monkeypatch):
     assert days == [policies.WARM_UP_DAYS, 3.0, 3.0]
 
 
-def test_candidates_are_chosen_on_separate_tenants():
-    chosen = annealing.settings(base_of_regions(), None)
-    assert {setting.workload for setting in chosen} == {"region1", "region3"}
-    assert annealing.FIRST_SEED not in (0, PILOT_SEED)
+def test_configurations_are_compared_on_separate_tenants():
+    chosen = configurations.settings(base_of_regions(), None)
+    assert [setting.workload for setting in chosen] == [*REGIONS]
+    assert configurations.FIRST_SEED not in (0, PILOT_SEED)
+
+
+def test_the_default_configuration_is_the_default_of_the_engine():
+    default = next(arm for arm in configurations.ARMS if arm.name == configurations.DEFAULT)
+    usual = PlbConfig(metrics=[Metric("cpu")])
+    assert attrs.evolve(usual, **BUILT_IN_POLICIES[default.policy], **default.engine) == usual
 
 
 def test_sensitivity_changes_one_free_parameter_at_a_time():
@@ -104,9 +112,8 @@ def test_pilot_of_sensitivity_finds_a_density_for_each_change(tmp_path, monkeypa
     assert result.exit_code == 0, result.output
     found = json.loads(figures.read_text())
     workloads = ["region1", "region1, size_bias 1", "region1, size_bias 2.25"]
-    assert [(setting["workload"], setting["density"]) for setting in found["settings"]] == [
-        (workload, 2.0) for workload in workloads
-    ]
+    densities = {setting["workload"]: setting["density"] for setting in found["settings"]}
+    assert densities == dict(zip(workloads, (2.0, 2.0, 1.75), strict=True)), "larger tenants do not fit at 2"
     assert set(found["settings"][0]["violations"]) == {"original", "modified", "expected_overload"}
     assert (tmp_path / "out/sensitivity.png").stat().st_size > 5_000
     made_of = json.loads((tmp_path / "out/study.json").read_text())["workloads"]

@@ -1,0 +1,106 @@
+"""Forms of the energy, weights and settings of the engine, compared by violations with tenants that no other study has.
+
+The forms of [1] are the modified energy with demand as recorded (section 5.1), with demand tested at departures
+(section 5.3), with other weights of the expected failovers (section 8.2, footnote 3) and of the imbalance, and both
+energies in the product form with the temperatures of Service Fabric. The settings beyond [1] are weights of the
+expected overload, the time between two searches for balance, and another estimator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cluster.studies.base import MODIFIED, ORIGINAL, Arm, Base, with_oracle
+from cluster.studies.design import StudySetting
+from cluster.studies.figures import Claim, ClaimTable, PolicyStudy
+from cluster.studies.request import DENSITIES, StudyRequest
+from cluster.studies.violations import Violations
+from plb import PlbError, Replay
+from plb.risk.estimators import HistoricalSimulation
+
+DAYS, REPEATS = 10.0, 5
+FIRST_SEED = 1001
+"""Added to the seed of the user. Other studies begin at 0, and their pilots have another seed."""
+VCORES = 80.0
+PRODUCT: Mapping[str, Any] = {"combination": "service_fabric", "initial_temperature": 1.0, "cooling": "by_round"}
+"""The product form with the temperatures of Service Fabric, within the capacity limit of all arms."""
+DEFAULT = "w_overload = 100"
+"""The default of `plb.PlbConfig`."""
+OFTEN: Mapping[str, Any] = {"min_load_balancing_interval": 600.0}
+FORMS: Mapping[str, Mapping[str, Any]] = {
+    "product form": PRODUCT,
+    "as recorded": {"replay": Replay.AS_RECORDED.value},
+    "at departures": {"evaluation": "timeline"},
+    "w_imbalance = 1": {"w_imbalance": 1.0},
+    "w_failovers = 1": {"w_failovers": 1.0},
+}
+"""Settings of the modified energy by label."""
+BEYOND: Mapping[str, Mapping[str, Any]] = {
+    DEFAULT: {},
+    "w_overload = 300": {"w_overload": 300.0},
+    f"{DEFAULT}, every 10 minutes": OFTEN,
+    f"{DEFAULT}, w_imbalance = 1": {"w_imbalance": 1.0},
+    f"{DEFAULT}, w_imbalance = 100": {"w_imbalance": 100.0},
+    f"{DEFAULT}, {HistoricalSimulation.kind}": {"estimator": HistoricalSimulation.kind},
+}
+"""Settings with an expected overload by label; each has the weight 100 unless it has another."""
+ARMS = (
+    MODIFIED,
+    ORIGINAL,
+    with_oracle(ORIGINAL),
+    Arm("original, product form", ORIGINAL.policy, engine=PRODUCT),
+    *(Arm(f"modified, {label}", MODIFIED.policy, engine=fields) for label, fields in FORMS.items()),
+    *(Arm(label, MODIFIED.policy, engine={"w_overload": 100.0, **fields}) for label, fields in BEYOND.items()),
+)
+SET_HERE = tuple(dict.fromkeys(field for arm in ARMS for field in arm.engine))
+"""Settings that a scenario must not have."""
+
+
+def settings(base: Base, densities: Sequence[float] | None) -> list[StudySetting]:
+    """Return the settings at densities, by default the highest of figure 8, or the density of the scenario."""
+    if base.is_of_regions:
+        known_densities = DENSITIES["annealing", VCORES]
+        return [
+            StudySetting(name, VCORES, density)
+            for name in base.workloads
+            for density in densities or known_densities[name][-1:]
+        ]
+    set_fields = [field for field in SET_HERE if field in base.tables.get("engine", {})]
+    if set_fields:
+        raise PlbError(f"the study of configurations sets engine.{set_fields[0]}; remove it from the scenario")
+    assert base.vcores is not None
+    return [
+        StudySetting(name, base.vcores, density) for name in base.workloads for density in densities or (base.density,)
+    ]
+
+
+class ConfigurationStudy(PolicyStudy):
+    """Violations of forms and settings of the energy, relative to the modified energy of [1]."""
+
+    name = "configurations"
+    compared = MODIFIED.name
+    plot = "configurations.png"
+
+    @classmethod
+    def of(cls, request: StudyRequest) -> ConfigurationStudy:
+        """Return the study that a user requests, with tenants that no other study has."""
+        study_settings = settings(request.base, request.densities)
+        design = request.design_at(
+            study_settings[:1] if request.quick else study_settings,
+            ARMS,
+            repeats=REPEATS,
+            days=DAYS,
+            first_seed=FIRST_SEED,
+        )
+        return cls(design)
+
+    def claims(self, violations: Violations) -> list[Claim]:
+        """Return the ratio of the violations of each arm to the violations of the modified energy."""
+        names = (name for name in violations.counts if name != self.compared)
+        return [Claim(f"{name} / {self.compared}", "", violations.ratio([name], self.compared)) for name in names]
+
+    def tables(self, violations: Violations) -> list[ClaimTable]:
+        """Return the table of the mean violations by setting of both energies of [1] and of the engine's default."""
+        columns = {name: violations.means(name) for name in (ORIGINAL.name, self.compared, DEFAULT)}
+        return [ClaimTable(violations.settings, columns, {}, self.compared, DEFAULT)]
