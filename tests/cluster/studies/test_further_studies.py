@@ -80,7 +80,7 @@ def test_configurations_are_compared_on_separate_tenants():
 def test_the_default_configuration_is_the_default_of_the_engine():
     default = next(arm for arm in configurations.ARMS if arm.name == configurations.DEFAULT)
     usual = PlbConfig(metrics=[Metric("cpu")])
-    assert attrs.evolve(usual, **BUILT_IN_POLICIES[default.policy], **default.engine) == usual
+    assert attrs.evolve(usual, **{**BUILT_IN_POLICIES[default.policy], **default.engine}) == usual
 
 
 def test_sensitivity_changes_one_free_parameter_at_a_time():

@@ -13,7 +13,7 @@ from cluster.studies.annealing import ARMS, AnnealingStudy
 from cluster.studies.base import base_of_regions
 from cluster.studies.design import Design, StudySetting
 from cluster.studies.runner import Finished
-from cluster.studies.violations import KINDS, Pairs, Violations
+from cluster.studies.violations import KINDS, REPORTED, Pairs, Violations
 
 
 @given(st.lists(st.integers(-3, 3), max_size=12))
@@ -45,10 +45,14 @@ def test_kinds_of_violations_stand_apart_in_the_figures() -> None:
     for task in study.tasks():
         avoidable = 4.0 if task.arguments["arm"] == "original" else 2.0
         kinds = dict(zip(KINDS, (avoidable, 6.0, task.arguments["density"]), strict=True))
-        runs.append({**task.arguments, **totals, **kinds, "violations": avoidable + 6.0})
+        violations = avoidable + 6.0
+        reported = 5.0 * violations if "oracle" in task.arguments["arm"] else violations
+        runs.append({**task.arguments, **totals, **kinds, "violations": violations, REPORTED: reported})
     figures = study.result(Finished(runs)).figures
     assert figures["ratios"]["original / modified"]["mean"] == 10.0 / 8.0
     assert figures["ratios_avoidable"]["original / modified"]["mean"] == 2.0
+    assert figures["ratios"]["original with oracle / modified"]["mean"] == 1.0
+    assert figures["ratios"]["original+oracle / modified, by reported loads"]["mean"] == 5.0
     for setting in figures["settings"]:
         assert setting["violations_avoidable"]["original"] == 4.0
         assert set(setting["violations_unavoidable"].values()) == {6.0}
