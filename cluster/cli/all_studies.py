@@ -53,11 +53,11 @@ STUDIES = (
     ListedStudy(30, ("calibration",)),
     ListedStudy(36, ("provisioning", "--base", f"{DATA}/lra/TClab_dataset_2D.csv.gz")),
     ListedStudy(41, ("rebalancing", "--scenario", "examples/rebalancing.toml", "--traces", f"{DATA}/bitbrains_rnd")),
-    ListedStudy(60, ("configurations",)),
+    ListedStudy(55, ("sensitivity",)),
+    ListedStudy(75, ("configurations",)),
     ListedStudy(82, ("annealing",)),
-    ListedStudy(110, ("sensitivity", "--region", "region1")),
+    ListedStudy(110, ("policies",)),
     ListedStudy(120, ("risk",)),
-    ListedStudy(300, ("policies", "--repeats", "1")),
 )
 """All studies, in order of their processor time."""
 

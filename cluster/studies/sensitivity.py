@@ -1,38 +1,45 @@
-"""Sensitivity of the results to the parameters of the tenants that [1] does not publish: each is changed alone.
+"""Sensitivity of the results to the parameters of the tenants that [1] does not publish: all are changed together.
 
-With another parameter the same density is another load. A pilot of the original energy finds for each change
-the density at which it has about as many violations as without the change, or the nearest density.
+Each population is a region with a random factor for every such parameter. With other parameters the same density is
+another load. A pilot of the original energy finds the density of each population at which it has a given number of
+avoidable violations, or the nearest density.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import numpy as np
 
 from cluster.errors import DensityError
 from cluster.runs.sweep import Task
 from cluster.studies.base import MODIFIED, ORIGINAL, OVERLOAD, QUICK_HISTORY_TENANTS, Base
-from cluster.studies.design import Design, digest, inputs_of, run_simulation
+from cluster.studies.design import Design, StudySetting, digest, inputs_of, run_simulation
 from cluster.studies.figures import Claim, ClaimTable, PolicyStudy, figure_of_ratios
 from cluster.studies.request import PILOT_SEED, Pilot, StudyRequest
 from cluster.studies.runner import Failures, Row, run_tasks
-from cluster.studies.violations import Violations
-from plb.array_types import Float
-from workloads.region_parameters import RegionParameters, Usage, highest
+from cluster.studies.violations import Ratio, Violations
+from workloads.region_parameters import RegionParameters, highest, lowest
 from workloads.regions import REGIONS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-REPEATS = 2
+REPEATS, POPULATIONS, QUICK_POPULATIONS = 2, 8, 2
+"""Repeats of a population, and populations of a region."""
 FACTOR = 1.5
-"""Every free parameter is divided and multiplied by this, within its range."""
+"""Largest factor of a parameter; its logarithm is uniform between the negative and the positive logarithm of this."""
+QUANTILES = (0.1, 0.5, 0.9)
+FIRST_SEED = 2001
+"""Seed of the factors of the first population."""
 PILOT = Pilot("sensitivity", 80.0, 10.0, {}, (30.0,), repeats=1)
-"""Finds the density at which the original has 30 violations in a run."""
+"""Finds the density at which the original has 30 avoidable violations in a run."""
 ARMS = (ORIGINAL, MODIFIED, OVERLOAD)
+PAIRS = ((ORIGINAL.name, MODIFIED.name), (ORIGINAL.name, OVERLOAD.name), (MODIFIED.name, OVERLOAD.name))
+"""Arms whose violations are compared: the second ones are divisors."""
 FREE = (
     "local_share",
     "serverless_share",
@@ -67,37 +74,39 @@ FREE = (
     "secondary_memory_low",
 )
 """The free parameters of `workloads.region_parameters` that do not depend on another of these parameters."""
-QUICK = ("size_bias", "memory.median")
 
 
-def with_variants(base: Base, names: Sequence[str] = FREE) -> Base:
-    """Return a base with less history whose workloads are the regions, unchanged and with each parameter changed.
-
-    `names`: of the parameters.
-    """
+def with_populations(base: Base, count: int) -> Base:
+    """Return a base with less history whose workloads are `count` populations of each region."""
     variants: dict[str, Mapping[str, Any]] = {}
     for region in base.workloads:
-        variants[region] = {"region": region}
-        for name in names:
-            field, _, part = name.partition(".")
-            for value in values_of(REGIONS[region], name):
-                parameters = {field: {part: value} if part else value}
-                variants[f"{region}, {name} {value:g}"] = {"region": region, "region_parameters": parameters}
+        for index in range(count):
+            parameters = random_parameters(REGIONS[region], index)
+            variants[f"{region}, population {index + 1}"] = {"region": region, "region_parameters": parameters}
     workload = {**base.tables["workload"], "history_tenants": QUICK_HISTORY_TENANTS}
     return attrs.evolve(
         base, workloads=tuple(variants), tables={**base.tables, "workload": workload}, variants=variants
     )
 
 
-def values_of(region: RegionParameters, name: str) -> Iterator[float]:
-    """Yield the values to which a region's parameter, named `name`, is changed: by the factor, within its range."""
-    field, _, part = name.partition(".")
-    parameter = getattr(region, field)
-    present_value = getattr(parameter, part) if isinstance(parameter, Usage) else parameter
-    for value in (present_value / FACTOR, present_value * FACTOR):
-        allowed_value = min(value, highest(name))
-        if allowed_value != present_value:
-            yield round(allowed_value, 6)
+def random_parameters(region: RegionParameters, index: int) -> dict[str, Any]:
+    """Return the free parameters of a region, each times a random factor, within its range; `index`: of the population.
+
+    They have the form of ``region_parameters`` in a scenario.
+    """
+    rng = np.random.default_rng((FIRST_SEED + index, region.stream))
+    parameters: dict[str, Any] = {}
+    for name, factor in zip(FREE, FACTOR ** rng.uniform(-1.0, 1.0, len(FREE)), strict=True):
+        field, _, part = name.partition(".")
+        usual = getattr(region, field)
+        value = round(
+            float(np.clip(factor * (getattr(usual, part) if part else usual), lowest(name), highest(name))), 6
+        )
+        if part:
+            parameters.setdefault(field, {})[part] = value
+        else:
+            parameters[field] = value
+    return parameters
 
 
 def pilot_tasks(base: Base) -> list[Task]:
@@ -130,7 +139,7 @@ def _rows_of(_step: int, design: Design) -> Sequence[Row]:
 
 @attrs.frozen(eq=False)
 class SensitivityStudy(PolicyStudy):
-    """Violations with each parameter changed."""
+    """Violations in random populations."""
 
     name = "sensitivity"
     compared = MODIFIED.name
@@ -142,11 +151,11 @@ class SensitivityStudy(PolicyStudy):
     @classmethod
     def of(cls, request: StudyRequest) -> SensitivityStudy:
         """Return the study that a user requests; unless it is quick, a pilot finds the densities now."""
-        base = with_variants(request.base, QUICK if request.quick else FREE)
+        base = with_populations(request.base, QUICK_POPULATIONS if request.quick else POPULATIONS)
 
         def design_at(densities: Mapping[str, Sequence[float]]) -> Design:
-            variants_request = attrs.evolve(request, base=base)
-            return variants_request.design_at(
+            population_request = attrs.evolve(request, base=base)
+            return population_request.design_at(
                 PILOT.settings(base, densities), ARMS, repeats=REPEATS, days=PILOT.days, engine=PILOT.engine
             )
 
@@ -165,13 +174,28 @@ class SensitivityStudy(PolicyStudy):
         return self.failed
 
     def claims(self, violations: Violations) -> list[Claim]:
-        """Return our ratios over all changes, and the changes under which they are least and largest."""
-        pairs = ((ORIGINAL.name, self.compared), (OVERLOAD.name, self.compared))
-        mean_claims = [Claim(f"{above} / {below}", "", violations.ratio([above], below)) for above, below in pairs]
-        return [*mean_claims, *(claim for above, below in pairs for claim in _extremes(violations, above, below))]
+        """Return our ratios over all populations and by region, their quantiles, and outcomes pair by pair."""
+        claims = []
+        for above, below in PAIRS:
+            ratios = ratios_of(violations, above, below)
+            claims.append(Claim(f"{above} / {below}", "", Ratio.of(list(ratios.values()))))
+            for region in dict.fromkeys(map(region_of, violations.settings)):
+                of_region = [ratio for setting, ratio in ratios.items() if region_of(setting) == region]
+                claims.append(Claim(f"{above} / {below}, {region}", "", Ratio.of(of_region)))
+            if ratios:
+                quantiles = np.quantile(list(ratios.values()), (0.1, 0.5, 0.9))
+                claims.append(
+                    Claim(
+                        f"{above} / {below}: 10, 50 and 90 % of populations",
+                        "",
+                        "{:.2f}, {:.2f}, {:.2f}".format(*quantiles),
+                    )
+                )
+            claims.append(Claim(f"{below} against {above}, pairs", "", str(violations.pairs(below, above))))
+        return claims
 
     def tables(self, violations: Violations) -> list[ClaimTable]:
-        """Return the table of the mean violations under each change."""
+        """Return the table of the mean violations in each population."""
         return [
             ClaimTable(
                 violations.settings,
@@ -183,15 +207,12 @@ class SensitivityStudy(PolicyStudy):
         ]
 
 
-def _extremes(violations: Violations, above: str, below: str) -> Iterator[Claim]:
-    """Yield the settings with the least and the largest ratio of the violations of two arms.
+def region_of(setting: StudySetting) -> str:
+    """Return the region of the population of a setting."""
+    return setting.workload.partition(",")[0]
 
-    `above`, `below`: names of the arms; settings without violations of `below` do not count.
-    """
-    is_defined = violations.means(below) > 0
-    if not is_defined.any():
-        return
-    names = [setting.workload for setting, counts in zip(violations.settings, is_defined, strict=True) if counts]
-    ratios: Float = violations.means(above)[is_defined] / violations.means(below)[is_defined]
-    for word, index in (("least", int(ratios.argmin())), ("largest", int(ratios.argmax()))):
-        yield Claim(f"{word} {above} / {below}", "", f"{ratios[index]:.2f} ({names[index]})")
+
+def ratios_of(violations: Violations, above: str, below: str) -> dict[StudySetting, float]:
+    """Return the ratio of the violations of two arms in each setting in which the arm `below` has any."""
+    pairs = zip(violations.settings, violations.means(above), violations.means(below), strict=True)
+    return {setting: float(mean / divisor) for setting, mean, divisor in pairs if divisor > 0}

@@ -21,7 +21,7 @@ from plb import Metric, PlbConfig
 from plb.testing import configuration_of
 from tests.cluster.small_studies import ONE_SETTING, design_of, small_study, study
 from tests.command_line import plb
-from workloads.region_parameters import RegionParameters
+from workloads.region_parameters import RegionParameters, highest
 from workloads.regions import REGIONS
 
 
@@ -83,25 +83,36 @@ def test_the_default_configuration_is_the_default_of_the_engine():
     assert attrs.evolve(usual, **{**BUILT_IN_POLICIES[default.policy], **default.engine}) == usual
 
 
-def test_sensitivity_changes_one_free_parameter_at_a_time():
-    """Values are within the range. All other parameters are published or coupled with another parameter."""
-    base = sensitivity.with_variants(base_of_regions(["region1"]))
-    assert base.workloads[0] == "region1"
-    for name, fields in base.variants.items():
-        changed = REGIONS["region1"].changed(fields.get("region_parameters", {}))
-        values, usual = attrs.asdict(changed), attrs.asdict(REGIONS["region1"])
-        assert sum(values[field] != usual[field] for field in usual) == (name != "region1"), name
+@pytest.mark.parametrize("region", REGIONS)
+def test_a_population_changes_all_free_parameters_within_their_ranges(region):
+    """All other parameters are published or coupled with another parameter."""
+    base = sensitivity.with_populations(base_of_regions([region]), 3)
+    usual = attrs.asdict(REGIONS[region])
+    for fields in base.variants.values():
+        changed = attrs.asdict(REGIONS[region].changed(fields["region_parameters"]))
+        for name in sensitivity.FREE:
+            field, _, part = name.partition(".")
+            value, before = (values[field][part] if part else values[field] for values in (changed, usual))
+            assert before / sensitivity.FACTOR <= value + 1e-6 <= before * sensitivity.FACTOR + 2e-6, name
+            assert value != before or value == highest(name)
     of_usage = {name.partition(".")[0] for name in sensitivity.FREE}
     published = {"growth_within", "disk_drop_share", "memory_drop_share"}
     paired = {"initial_low", "secondary_cpu_low", "secondary_memory_high"}
     assert of_usage | published | paired | {"name"} == set(attrs.fields_dict(RegionParameters))
-    assert len(base.workloads) >= 2 * len(sensitivity.FREE)
+
+
+def test_populations_have_factors_of_their_own():
+    populations = [
+        json.dumps(sensitivity.random_parameters(REGIONS[region], index)) for region in REGIONS for index in range(8)
+    ]
+    assert len({*populations}) == 32
+    assert populations[0] == json.dumps(sensitivity.random_parameters(REGIONS["region1"], 0))
 
 
 @pytest.mark.usefixtures("drawn_figures")
 @pytest.mark.slow
-def test_pilot_of_sensitivity_finds_a_density_for_each_change(tmp_path, monkeypatch):
-    monkeypatch.setattr(sensitivity, "FREE", ("size_bias",))
+def test_pilot_of_sensitivity_finds_a_density_for_each_population(tmp_path, monkeypatch):
+    monkeypatch.setattr(sensitivity, "POPULATIONS", 2)
     monkeypatch.setattr(sensitivity, "QUICK_HISTORY_TENANTS", 300)
     small = attrs.evolve(sensitivity.PILOT, days=0.05, marks=(0.0,))
     monkeypatch.setattr(sensitivity, "PILOT", small)
@@ -111,22 +122,24 @@ def test_pilot_of_sensitivity_finds_a_density_for_each_change(tmp_path, monkeypa
     result = plb(*command)
     assert result.exit_code == 0, result.output
     found = json.loads(figures.read_text())
-    workloads = ["region1", "region1, size_bias 1", "region1, size_bias 2.25"]
-    densities = {setting["workload"]: setting["density"] for setting in found["settings"]}
-    assert densities == dict(zip(workloads, (2.0, 2.0, 1.75), strict=True)), "larger tenants do not fit at 2"
+    populations = [f"region1, population {number}" for number in (1, 2)]
+    assert [setting["workload"] for setting in found["settings"]] == populations
+    by_region = {f"{label}, region1" for label in found["ratios"] if "," not in label}
+    assert by_region < set(found["ratios"])
+    assert found["counts"]["modified against original, pairs"].count(",") == 2
     assert set(found["settings"][0]["violations"]) == {"original", "modified", "expected_overload"}
     assert (tmp_path / "out/sensitivity.png").stat().st_size > 5_000
     made_of = json.loads((tmp_path / "out/study.json").read_text())["workloads"]
-    assert made_of["region1, size_bias 1"]["region_parameters"] == {"size_bias": 1.0}
+    assert made_of[populations[1]]["region_parameters"] == sensitivity.random_parameters(REGIONS["region1"], 1)
     pilot = (tmp_path / "out/pilot/journal.jsonl").read_text()
     again = plb(*command, "--region", "region2")
     assert again.exit_code == 0, again.output
     assert (tmp_path / "out/pilot/journal.jsonl").read_text().startswith(pilot)
-    assert len((tmp_path / "out/pilot/journal.jsonl").read_text().splitlines()) == 6
+    assert len((tmp_path / "out/pilot/journal.jsonl").read_text().splitlines()) == 4
 
 
 def test_failures_of_a_pilot_are_reported(tmp_path, monkeypatch):
-    monkeypatch.setattr(sensitivity, "FREE", ())
+    monkeypatch.setattr(sensitivity, "POPULATIONS", 1)
     monkeypatch.setattr(sensitivity, "QUICK_HISTORY_TENANTS", 300)
     monkeypatch.setattr(sensitivity, "PILOT", attrs.evolve(sensitivity.PILOT, vcores=0.01, days=0.05))
     result = plb("study", "sensitivity", "--region", "region1", "--out", tmp_path / "out", "--jobs", 1, "--quiet")
