@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from docs.tables.claims import Claim, Verdict, verdict_on_cases
 from docs.tables.markdown import figures, interval, run_of, table
 
 STUDIES = {"gaussian-planetlab": "PlanetLab", "gaussian-bitbrains_rnd": "Bitbrains"}
@@ -71,6 +73,64 @@ def _simultaneous(study: str) -> str:
 def runs() -> str:
     """Return what the studies cost, and how they are repeated."""
     return "\n\n".join(run_of(study, behind(study)) for study in STUDIES)
+
+
+NEAR = 0.2
+"""How far q may be from ρ, relative to ρ, to count as near it."""
+
+
+def claims() -> list[Claim]:
+    """Return the claims on overload and on totals."""
+    ratios = [figures(study)["ratios"] for study in STUDIES]
+    near = [[of[f"{Q_BY_RHO}, GPA {rho}"] for rho in ("0.1", "0.05")] for of in ratios]
+    rare = [of[f"{Q_BY_RHO}, GPA 0.001"] for of in ratios]
+    low = [[base_case(study)[test]["q"] for test in ("Cantelli 1", "GPA 0.001")] for study in STUDIES]
+    instances = behind(next(iter(STUDIES)))
+    more_often = Verdict.PARTLY if all(of["low"] > 1.0 for of in rare) else Verdict.NOT_REPRODUCED
+    return [
+        Claim(
+            "[2] 5.2",
+            "At ρ = 0.1 and 0.05, GPA overloads machines about that often.",
+            "q near ρ",
+            _on_traces("q / ρ", [" and ".join(map(interval, of)) for of in near]),
+            instances,
+            verdict_on_cases([abs(one["mean"] - 1.0) <= NEAR for of in near for one in of]),
+            f"near: within {NEAR:.0%}",
+        ),
+        Claim(
+            "[2] 5.2",
+            "At ρ = 0.001 it overloads them more often.",
+            "q / ρ 1.6",
+            _on_traces("q / ρ", [interval(of) for of in rare]),
+            instances,
+            Verdict.REPRODUCED if all(of["low"] <= 1.6 <= of["high"] for of in rare) else more_often,
+            "far more often; totals are further from Gaussian, and many tasks of Bitbrains are too large",
+        ),
+        Claim(
+            "[2] 5.2",
+            "Cantelli's inequality (b = 1) overloads machines less often than GPA 0.001.",
+            "q 3e-4 against 0.0016",
+            _on_traces("q", [" against ".join(f"{q:.2g}" for q in of) for of in low]),
+            instances,
+            verdict_on_cases([cantelli < gpa for cantelli, gpa in low]),
+            "not known",
+        ),
+        Claim(
+            "[2] table 1",
+            "Totals of 500 tasks are rarely rejected as Gaussian.",
+            "9%",
+            _on_traces("", [f"{rejected(study, 500):.0%}" for study in STUDIES]),
+            f"{figures(next(iter(STUDIES)))['totals'][0]['samples']:,} totals",
+            Verdict.NOT_REPRODUCED,
+            "not known; other traces",
+        ),
+    ]
+
+
+def _on_traces(name: str, texts: Sequence[str]) -> str:
+    """Return the figures of the traces in a cell."""
+    found = "; ".join(f"{trace} {text}" for trace, text in zip(STUDIES.values(), texts, strict=True))
+    return f"{name}: {found}" if name else found
 
 
 TABLES = {"overload by GPA": results, "runs of GPA": runs}

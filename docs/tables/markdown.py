@@ -45,5 +45,7 @@ def run_of(study: str, behind: str = "") -> str:
     """
     run = figures(study)["run"]
     behind = behind or (f"{run['repeats']} repeats" if run["repeats"] else "")
-    minutes = f"{run['cpu_seconds'] / 60:.0f} minutes of processor time"
-    return f"`{run['command']}`: {behind}{'; ' * bool(behind)}{run['runs']:,} runs in {minutes} ({run['processor']})."
+    seconds = run["cpu_seconds"]
+    used = f"{seconds / 60:.0f} minutes" if seconds >= 90 else f"{seconds:.0f} seconds"
+    runs = f"{run['runs']:,} runs in {used} of processor time ({run['processor']})."
+    return f"`{run['command']}`: {behind}{'; ' * bool(behind)}{runs}"

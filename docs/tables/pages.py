@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from docs.tables import gaussian, other_systems, pythons, quickstart, rebalancing, scorecard, studies
+from docs.tables import gaussian, other_systems, peaks, pythons, quickstart, rebalancing, scorecard, studies
 from docs.tables.markdown import ROOT
 
 PAGES: Mapping[Path, Mapping[str, Callable[[], str]]] = {
@@ -17,6 +17,7 @@ PAGES: Mapping[Path, Mapping[str, Callable[[], str]]] = {
     ROOT / "docs" / "gaussian.md": gaussian.TABLES,
     ROOT / "docs" / "install.md": pythons.TABLES,
     ROOT / "docs" / "other-systems.md": other_systems.TABLES,
+    ROOT / "docs" / "prediction.md": peaks.TABLES,
     ROOT / "docs" / "rebalancing.md": rebalancing.TABLES,
     ROOT / "docs" / "scorecard.md": {"claims": scorecard.scorecard},
     ROOT / "docs" / "studies.md": studies.TABLES,

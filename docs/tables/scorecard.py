@@ -3,45 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
+from docs.tables import gaussian, peaks
+from docs.tables.claims import Claim, Verdict, verdict_on
 from docs.tables.markdown import figures, interval, table
-
-
-class Verdict(StrEnum):
-    """What became of a claim."""
-
-    REPRODUCED = "reproduced"
-    PARTLY = "partly"
-    NOT_REPRODUCED = "not reproduced"
-    REVERSED = "reversed"
-    NOT_TRIED = "not tried"
-
-
-class Claim(NamedTuple):
-    """A claim of a paper that can be checked."""
-
-    place: str
-    """Paper, and section or figure."""
-    claim: str
-    reported: str
-    """Figure of the paper; "" without one."""
-    found: str
-    """Figure here with its interval, or a link to the table that has it."""
-    repeats: str
-    """Repeats or instances behind the figure."""
-    verdict: Verdict
-    cause: str
-    """What may explain a difference, in a clause; "" where there is none."""
-
-
-def verdict_on(ratio: Mapping[str, float], reported: float) -> Verdict:
-    """Return the verdict on a ratio that the paper has above 1, from the interval of the ratio here."""
-    if ratio["low"] <= 1.0:
-        return Verdict.REVERSED if ratio["high"] < 1.0 else Verdict.NOT_REPRODUCED
-    return Verdict.REPRODUCED if ratio["high"] >= reported else Verdict.PARTLY
 
 
 def of_figure_8() -> list[Claim]:
@@ -86,7 +52,7 @@ def of_figure_8() -> list[Claim]:
 
 TENANTS = "the paper's tenants are not public; here some replicas fill a node alone"
 ON_BITBRAINS = "reversed on Bitbrains, where models overestimate"
-REST = (
+REST_OF_PLACEMENT = (
     Claim(
         "[1] 8.2, footnote 3",
         "Of the weights 0.1 to 1 of the expected failovers, 0.1 is best.",
@@ -141,42 +107,9 @@ REST = (
         Verdict.REPRODUCED,
         "",
     ),
-    Claim(
-        "[2] 5.2",
-        "At ρ = 0.1 and 0.05, GPA overloads machines about that often.",
-        "near ρ",
-        "[results](gaussian.md#results-here)",
-        "50 instances",
-        Verdict.REPRODUCED,
-        "",
-    ),
-    Claim(
-        "[2] 5.2",
-        "At ρ = 0.001 it overloads them more often.",
-        "1.6 times",
-        "[results](gaussian.md#results-here)",
-        "50 instances",
-        Verdict.PARTLY,
-        "more often still; totals of these traces are further from Gaussian",
-    ),
-    Claim(
-        "[2] 5.2",
-        "Cantelli's inequality (b = 1) hardly ever overloads a machine.",
-        "0.0003",
-        "[results](gaussian.md#results-here)",
-        "50 instances",
-        Verdict.PARTLY,
-        "not known; on PlanetLab, not on Bitbrains",
-    ),
-    Claim(
-        "[2] table 1",
-        "Totals of 500 tasks are rarely rejected as Gaussian.",
-        "9 %",
-        "[results](gaussian.md#results-here)",
-        "50 instances",
-        Verdict.NOT_REPRODUCED,
-        "not known; other traces",
-    ),
+)
+"""Other claims of [1], whose figures are on the pages that the links name."""
+OF_PROVISIONING_AND_LEARNING = (
     Claim(
         "[3] figure 4",
         "Spreading needs fewer nodes than First Fit.",
@@ -204,40 +137,23 @@ REST = (
         Verdict.NOT_REPRODUCED,
         "[4] prints neither figures nor all settings; another network is better",
     ),
-    Claim(
-        "[5] figure 10",
-        "N-sigma violates less often than the sum of percentiles.",
-        "",
-        "[figures](prediction.md#the-papers-figures)",
-        "4 weeks; Google's sample",
-        Verdict.PARTLY,
-        "on Google's sample, reversed in region1, whose tenants rarely peak together",
-    ),
-    Claim(
-        "[5] figure 10",
-        "The maximum of both is better than `borg-default`.",
-        "",
-        "[figures](prediction.md#the-papers-figures)",
-        "4 weeks; Google's sample",
-        Verdict.NOT_REPRODUCED,
-        "a sample of 44 instances",
-    ),
-    Claim(
-        "[5] figure 13",
-        "In production the maximum saves more than `borg-default` at equal risk.",
-        "above 16 against above 10 %",
-        "",
-        "",
-        Verdict.NOT_TRIED,
-        "Google's cluster",
-    ),
 )
-"""Claims whose figures are on the pages that the links name."""
+"""Claims of [3] and [4], whose figures are on the pages that the links name."""
+IN_PRODUCTION = Claim(
+    "[5] figure 13",
+    "In production the maximum saves more than `borg-default` at equal risk.",
+    "above 16 against above 10 %",
+    "",
+    "",
+    Verdict.NOT_TRIED,
+    "Google's cluster",
+)
 
 
 def claims() -> list[Claim]:
     """Return all claims."""
-    return [*of_figure_8(), *REST]
+    of_placement = [*of_figure_8(), *REST_OF_PLACEMENT]
+    return [*of_placement, *gaussian.claims(), *OF_PROVISIONING_AND_LEARNING, *peaks.claims(), IN_PRODUCTION]
 
 
 def scorecard() -> str:

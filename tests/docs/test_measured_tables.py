@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from docs.tables import markdown, pages
+from docs.tables.claims import Verdict, verdict_on, verdict_on_cases
 from docs.tables.pages import PAGES, PLACE, page_with_tables
-from docs.tables.scorecard import Verdict, verdict_on
 from tests.sources import ROOT
 
 
@@ -65,3 +67,10 @@ def test_the_readme_has_ten_repeats() -> None:
 def test_the_interval_decides_on_a_ratio(low: float, high: float, verdict: Verdict) -> None:
     """The paper has 2.6: an interval above 1 that reaches it reproduces the claim, one below 1 reverses it."""
     assert verdict_on({"low": low, "high": high}, 2.6) is verdict
+
+
+@given(st.lists(st.booleans(), min_size=1))
+def test_a_claim_without_intervals_is_reproduced_where_it_holds(holds: list[bool]) -> None:
+    """In every case, in some, or in none."""
+    expected = {len(holds): Verdict.REPRODUCED, 0: Verdict.NOT_REPRODUCED}
+    assert verdict_on_cases(holds) is expected.get(sum(holds), Verdict.PARTLY)
