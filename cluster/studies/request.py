@@ -157,22 +157,14 @@ DENSITIES: Mapping[tuple[str, float], Mapping[str, Sequence[float]]] = {
         "region4": (1.43, 1.55),
     },
     ("policies", 80.0): {
-        "region1": (1.71, 1.76, 1.8, 1.85, 1.89, 1.94, 1.98, 2.03, 2.07, 2.12, 2.16, 2.21, 2.25),
-        "region2": (2.32, 2.35, 2.39, 2.43, 2.46, 2.5, 2.54, 2.57, 2.61, 2.65, 2.68, 2.72, 2.75),
-        "region3": (0.83, 0.91, 0.99, 1.06, 1.14, 1.22, 1.29, 1.37, 1.45, 1.52, 1.6, 1.68, 1.75),
-        "region4": (0.82, 0.89, 0.96, 1.03, 1.1, 1.17, 1.24, 1.31, 1.38, 1.45, 1.52, 1.59, 1.66),
+        "region1": (1.92, 2.07, 2.25),
+        "region2": (2.53, 2.62, 2.75),
+        "region3": (1.51, 1.66, 1.76),
+        "region4": (1.32, 1.51, 1.68),
     },
-    ("policies", 128.0): {
-        "region1": (1.54, 1.75, 1.97, 2.19),
-        "region2": (2.08, 2.29, 2.5, 2.71),
-        "region3": (1.09, 1.23, 1.37, 1.51),
-        "region4": (1.14, 1.33, 1.53, 1.72),
-    },
+    ("policies", 128.0): {"region1": (2.03,), "region2": (2.55,), "region3": (1.5,), "region4": (1.54,)},
 }
-"""Densities of the synthetic regions by study and vCores, as ``plb study densities`` finds them.
-
-The densities of `policies` are at the marks of all violations, not of avoidable ones alone.
-"""
+"""Densities of the synthetic regions by study and vCores, as ``plb study densities`` finds them."""
 QUICK_DAYS = 2.0
 
 
