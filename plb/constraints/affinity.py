@@ -32,7 +32,7 @@ FREE, AFFINITY_CHILD, STRANDED = 0, 1, 2
 
 @kernel(inline=True)
 def refuses(problem: Problem, solution: Solution, enforced: RuleMask, row: int, target: int) -> bool:
-    """Return whether `row` on `target` would be apart from its parent, or leave siblings apart from it."""
+    """Return whether replica `row` on `target` would be apart from its parent, or leave siblings apart from it."""
     if not problem.related or not enforced >> RULE & 1 or problem.affinity[row] == FREE:
         return False
     return _leaves_parent(problem, solution, enforced, row, target) or leaves_siblings_apart(problem, solution, row)
@@ -51,13 +51,13 @@ def refuses_swap(problem: Problem, solution: Solution, enforced: RuleMask, propo
 
 @kernel
 def is_broken(problem: Problem, solution: Solution, enforced: RuleMask, row: int) -> bool:
-    """Return whether a placed `row` is apart from its parent."""
+    """Return whether a placed replica `row` is apart from its parent."""
     return bool(enforced >> RULE & 1 and is_apart_on(problem, solution, row, solution.node[row]))
 
 
 @kernel
 def _leaves_parent(problem: Problem, solution: Solution, enforced: RuleMask, row: int, target: int) -> bool:
-    """Return whether `row` must not move to `target` because it would be apart from its parent there.
+    """Return whether replica `row` must not move to `target` because it would be apart from its parent there.
 
     Without JOINING it may if it was apart before the search, and still is on its present node.
     """
@@ -71,13 +71,13 @@ def _leaves_parent(problem: Problem, solution: Solution, enforced: RuleMask, row
 
 @kernel
 def is_apart_on(problem: Problem, solution: Solution, row: int, target: int) -> bool:
-    """Return whether `row` would be apart from its parent on `target`; false for a row without a parent."""
+    """Return whether replica `row` would be apart from its parent on `target`; false for a row without a parent."""
     return _is_apart(problem, solution.node, row, target)
 
 
 @kernel
 def was_apart(problem: Problem, row: int) -> bool:
-    """Return whether `row` was apart from its parent before this search."""
+    """Return whether replica `row` was apart from its parent before this search."""
     origin_node = problem.origin[row]
     if origin_node == NOWHERE:
         return bool(problem.affinity[row] == STRANDED)
@@ -86,7 +86,7 @@ def was_apart(problem: Problem, row: int) -> bool:
 
 @kernel
 def _is_apart(problem: Problem, nodes: Int, row: int, target: int) -> bool:
-    """Return whether `row` on `target` is apart from its parent; `nodes`: (M,) node of each other row."""
+    """Return whether replica `row` on `target` is apart from its parent; `nodes`: (M,) node of each other row."""
     if problem.affinity[row] == FREE:
         return False
     if problem.affinity[row] == STRANDED:
@@ -104,7 +104,7 @@ def _is_apart(problem: Problem, nodes: Int, row: int, target: int) -> bool:
 
 @kernel
 def leaves_siblings_apart(problem: Problem, solution: Solution, row: int) -> bool:
-    """Return whether siblings of `row` are newly apart from their parent once `row` has left its node.
+    """Return whether siblings of replica `row` are newly apart from their parent once `row` has left its node.
 
     They are not while each replica of the parent has a replica of the child on its node.
     """
@@ -167,7 +167,7 @@ def _has_any_on(problem: Problem, solution: Solution, row: int, node: int) -> bo
 
 @kernel
 def _has_replica_on(problem: Problem, solution: Solution, row: int, node: int) -> bool:
-    """Return whether a replica of the partition of `row` is on `node`, standbys and leaving ones aside."""
+    """Return whether a replica of the partition of replica `row` is on `node`, standbys and leaving ones aside."""
     if solution.node[row] == node and not problem.unspread[row]:
         return True
     return has_sibling_on(problem, solution.node, row, node)
@@ -186,7 +186,7 @@ def has_sibling_on(problem: Problem, nodes: Int, row: int, node: int) -> bool:
 
 @kernel
 def _accompanies_all(problem: Problem, nodes: Int, row: int, first_parent: int) -> bool:
-    """Return whether every replica of the parent has a sibling of `row` on its node.
+    """Return whether every replica of the parent has a sibling of replica `row` on its node.
 
     `nodes`: (M,) node of each row; `first_parent`: a row of the parent's partition.
     """
@@ -307,7 +307,7 @@ def _mark_apart(problem: Problem, solution: Solution, apart: Bool) -> None:
 
 
 def _reasons_to_follow(named: NamedSolution, after: Solution, phase: Phase, rows: Int) -> dict[int, Reason]:
-    """Return the reasons, by row, of the moved `rows`, (m,), whose nodes a replica of their parent has left.
+    """Return the reasons, by row, of the moved replicas `rows`, (m,), whose nodes a replica of their parent has left.
 
     `named`, `after`: the solutions before and after the moves.
     """

@@ -26,13 +26,13 @@ RULE = int(Rule.APPLICATION_CAPACITY)
 
 @kernel(inline=True)
 def refuses(problem: Problem, solution: Solution, enforced: RuleMask, row: int, target: int) -> bool:
-    """Return whether `row` on `target`, where it replaces a standby, exceeds a capacity of its application."""
+    """Return whether replica `row` on `target`, where it replaces a standby, exceeds a capacity of its application."""
     return bool(problem.grouped and enforced >> RULE & 1 and _exceeds_any(problem, solution, row, target))
 
 
 @kernel
 def _exceeds_any(problem: Problem, solution: Solution, row: int, target: int) -> bool:
-    """Return whether `row` on `target` exceeds the total capacity of its application, or the one on a node."""
+    """Return whether replica `row` on `target` exceeds the total capacity of its application, or the one on a node."""
     if problem.application[row] == NOWHERE:
         return False
     outgoing = standby_on(problem, solution, row, target)
@@ -54,7 +54,7 @@ def refuses_exchange(problem: Problem, solution: Solution, enforced: RuleMask, p
 
 @kernel
 def _exceeds_total(problem: Problem, solution: Solution, row: int, outgoing: int) -> bool:
-    """Return whether a new `row` exceeds the total capacity of its application; moves do not change the total.
+    """Return whether a new replica `row` exceeds the total capacity of its application; moves do not change the total.
 
     `outgoing`: the standby that `row` replaces, or NOWHERE.
     """
@@ -72,7 +72,7 @@ def _exceeds_total(problem: Problem, solution: Solution, row: int, outgoing: int
 
 @kernel
 def exceeds_on_node(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
-    """Return whether the application of `row` would grow on `target` above its capacity there.
+    """Return whether the application of replica `row` would grow on `target` above its capacity there.
 
     `outgoing`: the row that leaves `target` in exchange or is replaced, or NOWHERE.
     """
@@ -113,7 +113,7 @@ def excess_on_node(problem: Problem, solution: Solution, application: int, node:
 
 @kernel
 def is_broken(problem: Problem, solution: Solution, enforced: RuleMask, row: int) -> bool:
-    """Return whether the application of a placed `row` exceeds its capacity on the node of the row."""
+    """Return whether the application of a placed replica `row` exceeds its capacity on the node of the row."""
     application = problem.application[row]
     if not problem.grouped or not enforced >> RULE & 1 or application == NOWHERE:
         return False
@@ -124,7 +124,7 @@ def is_broken(problem: Problem, solution: Solution, enforced: RuleMask, row: int
 
 
 def overfull(problem: Problem, solution: Solution, enforced: RuleMask) -> Bool:
-    """Return whether an application exceeds its capacity on a node, (A, N, R); all False if not enforced."""
+    """Return whether an application exceeds its capacity on a node, (A, N, R); all False if not `enforced`."""
     exceeds: Bool = solution.application_load > problem.application_node_limit[:, None, :]
     return exceeds & bool(enforced >> RULE & 1)
 
@@ -225,7 +225,7 @@ def _full(excluded: ExcludedNodes, node: int) -> ApplicationFull:
 
 
 def _verdict(named: NamedSolution, application: int, node: int, metric: int) -> OverApplicationCapacity:
-    """Return the verdict on an application above its capacity on a node, or in all for NOWHERE."""
+    """Return the verdict on an application above its capacity of `metric` on a node, or in total if it is NOWHERE."""
     problem, solution, state = named.problem, named.solution, named.state
     name = state.config.metrics[metric].name
     if node == NOWHERE:
@@ -252,7 +252,7 @@ def _breaches(named: NamedSolution) -> Iterator[OverApplicationCapacity]:
 
 
 def _reason(named: NamedSolution, phase: Phase, row: int) -> Reason:
-    """Return as reason the first metric whose capacity the application of `row` exceeds on its node."""
+    """Return as reason the first metric whose capacity the application of replica `row` exceeds on its node."""
     application, node = int(named.problem.application[row]), int(named.solution.node[row])
     exceeds = overfull(named.problem, named.solution, 1 << RULE)[application, node]
     return named.reason(phase, row, _verdict(named, application, node, int(exceeds.argmax())))

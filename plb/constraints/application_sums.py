@@ -63,9 +63,9 @@ def _add_reserved(problem: Problem, solution: Solution, application: int, node: 
 def kept_free(
     problem: Problem, solution: Solution, application: int, node: int, metric: int, growth: int, joining: int
 ) -> int:
-    """Return the quanta that a node keeps free for an application after its load and replicas there have changed.
+    """Return the quanta of `metric` that a node keeps free for an application after a change of its replicas there.
 
-    `growth`: by how many quanta the load grows; `joining`: how many replicas join, below 0 if they leave.
+    `growth`: by how many quanta their load grows; `joining`: how many replicas join, below 0 if they leave.
     """
     if solution.application_replicas[application, node] + joining <= 0:
         return 0
@@ -77,9 +77,9 @@ def kept_free(
 def growth_with_reservations(
     problem: Problem, solution: Solution, row: int, outgoing: int, target: int, metric: int
 ) -> int:
-    """Return by how many quanta load and reservations of `target` grow if `row` joins and `outgoing` leaves.
+    """Return by how many quanta of `metric` load and reservations of `target` grow if `row` joins.
 
-    `outgoing` may be NOWHERE.
+    `outgoing`: the row that leaves at the same time, or NOWHERE.
     """
     joining = problem.application[row]
     leaving = NOWHERE if outgoing == NOWHERE else problem.application[outgoing]
@@ -98,7 +98,7 @@ def growth_with_reservations(
 def _change(
     problem: Problem, solution: Solution, application: int, node: int, metric: int, growth: int, joining: int
 ) -> int:
-    """Return by how many quanta `kept_free` rises if the load grows by `growth` quanta and `joining` replicas join."""
+    """Return by how many quanta `kept_free` rises if `joining` replicas join and the load grows by `growth` quanta."""
     after = kept_free(problem, solution, application, node, metric, growth, joining)
     return after - kept_free(problem, solution, application, node, metric, 0, 0)
 
@@ -140,7 +140,7 @@ def occupied_nodes(problem: Problem, solution: Solution) -> Int:
 
 @kernel
 def has_standby(problem: Problem, row: int) -> bool:
-    """Return whether a sibling of `row` is a standby."""
+    """Return whether a sibling of replica `row` is a standby."""
     sibling = problem.sibling[row]
     while sibling != row:
         if problem.standby[sibling]:
@@ -151,7 +151,7 @@ def has_standby(problem: Problem, row: int) -> bool:
 
 @kernel
 def standby_on(problem: Problem, solution: Solution, row: int, target: int) -> int:
-    """Return the standby of the partition of `row` on `target`, whose load `row` replaces, or NOWHERE."""
+    """Return the standby of the partition of replica `row` on `target`, whose load `row` replaces, or NOWHERE."""
     if problem.standbys == 0:
         return NOWHERE
     sibling = problem.sibling[row]
@@ -164,7 +164,7 @@ def standby_on(problem: Problem, solution: Solution, row: int, target: int) -> i
 
 @kernel
 def is_replaced(problem: Problem, solution: Solution, row: int, node: int) -> bool:
-    """Return whether `row` is a standby on `node` that a sibling replaces, which this plan has placed there."""
+    """Return whether replica `row` is a standby on `node` that a sibling replaces, which this plan has placed there."""
     if not problem.standby[row] or problem.leaving[row] or solution.node[row] != node:
         return False
     sibling = problem.sibling[row]
@@ -249,7 +249,7 @@ def applications_kept(named: NamedSolution, node: int, metric: int) -> tuple[str
 
 
 def needed_with_reservations(named: NamedSolution, row: int, node: int) -> list[int]:
-    """Return by how many quanta of each metric load and reservations of `node` grow if `row` joins it."""
+    """Return by how many quanta of each metric load and reservations of `node` grow if replica `row` joins it."""
     problem, solution = named.problem, named.solution
     outgoing = standby_on(problem, solution, row, node)
     return [
@@ -259,7 +259,7 @@ def needed_with_reservations(named: NamedSolution, row: int, node: int) -> list[
 
 
 def gains_too_much(problem: Problem, solution: Solution, row: int, growth: Int) -> bool:
-    """Return whether a growth of the load of a placed `row`, (R,) quanta, would exceed a limit.
+    """Return whether `growth`, (R,) quanta, of the load of a placed `row` would exceed a limit.
 
     The limits of its node and of its application there count.
     """

@@ -38,7 +38,7 @@ RULE = int(Rule.CAPACITY)
 
 @kernel(inline=True)
 def refuses(problem: Problem, solution: Solution, enforced: RuleMask, row: int, target: int) -> bool:
-    """Return whether `row` would overfill `target`, where it replaces a standby of its partition."""
+    """Return whether replica `row` would overfill `target`, where it replaces a standby of its partition."""
     if not enforced >> RULE & 1:
         return False
     return overfills(problem, solution, row, standby_on(problem, solution, row, target), target)
@@ -55,7 +55,7 @@ def refuses_exchange(problem: Problem, solution: Solution, enforced: RuleMask, p
 
 @kernel
 def is_broken(problem: Problem, solution: Solution, enforced: RuleMask, row: int) -> bool:
-    """Return whether the node of a placed `row` is overloaded."""
+    """Return whether the node of a placed replica `row` is overloaded."""
     return bool(enforced >> RULE & 1 and is_overloaded(problem, solution, solution.node[row]))
 
 
@@ -72,7 +72,10 @@ def is_overloaded(problem: Problem, solution: Solution, node: int) -> bool:
 
 @kernel
 def excess_of(problem: Problem, solution: Solution, node: int, metric: int) -> int:
-    """Return by how many quanta a node is above `Problem.repair_limit`, without standbys that siblings replace."""
+    """Return by how many quanta of `metric` a node is above `Problem.repair_limit`, at least 0.
+
+    Standbys that siblings replace do not count.
+    """
     excess = occupied(problem, solution, node, metric) - problem.repair_limit[node, metric]
     if excess > 0:
         excess -= freed_by_replacing(problem, solution, node, metric)
@@ -81,7 +84,7 @@ def excess_of(problem: Problem, solution: Solution, node: int, metric: int) -> i
 
 @kernel
 def freed_by_replacing(problem: Problem, solution: Solution, node: int, metric: int) -> int:
-    """Return by how many quanta load and reservations of a node fall when the standbys that siblings replace go."""
+    """Return by how many quanta of `metric` load and reservations of a node fall when its replaced standbys go."""
     freed = 0
     for row in range(solution.node.shape[0] if problem.standbys else 0):
         if not is_replaced(problem, solution, row, node):
@@ -97,7 +100,7 @@ def freed_by_replacing(problem: Problem, solution: Solution, node: int, metric: 
 
 @kernel(inline=True)
 def overfills(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
-    """Return whether `row` would overfill `target`.
+    """Return whether replica `row` would overfill `target`.
 
     `outgoing`: the row that leaves `target` in exchange or is a replaced standby, or NOWHERE.
     """
@@ -115,7 +118,7 @@ def overfills(problem: Problem, solution: Solution, row: int, outgoing: int, tar
 
 @kernel
 def _exceeds_tight_limits(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
-    """Return whether `row` on `target` would use reserved capacity, or capacity that this plan has yet to free.
+    """Return whether replica `row` on `target` would use reserved capacity, or capacity that this plan has yet to free.
 
     Reserved is capacity for applications, and the buffer for moves; `outgoing`: row that leaves `target`, or NOWHERE.
     """
@@ -179,7 +182,7 @@ def load_in_transit(problem: Problem, solution: Solution, node: int, metric: int
 def _is_free_at_once(problem: Problem, row: int, outgoing: int, target: int) -> bool:
     """Return whether the load of `outgoing` no longer counts on `target` once it leaves, before the plan is executed.
 
-    It came by this plan, or is a sibling of `row`, with which it only swaps roles.
+    It came by this plan, or is a sibling of replica `row`, with which it only swaps roles.
     """
     if problem.origin[outgoing] != target:
         return True
@@ -193,7 +196,7 @@ def _is_free_at_once(problem: Problem, row: int, outgoing: int, target: int) -> 
 
 @kernel
 def leave_behind(problem: Problem, solution: Solution, row: int, sign: int) -> None:
-    """Add `sign` times the load that `row` has moved off its origin to `Solution.departed`.
+    """Add `sign` times the load that replica `row` has moved off its origin to `Solution.departed`.
 
     The load of a sibling that has swapped nodes with `row` is subtracted.
     """
@@ -235,7 +238,7 @@ def is_full_for(problem: Problem, solution: Solution, row: int, without: Int, ta
 
 
 def overloads(problem: Problem, solution: Solution, enforced: RuleMask) -> Bool:
-    """Return whether a node is watched and above `Problem.repair_limit`, (N, R); all False if not enforced."""
+    """Return whether a node is watched and above `Problem.repair_limit`, (N, R); all False if not `enforced`."""
     watched = problem.watched & bool(enforced >> RULE & 1)
     exceeds: Bool = (occupied_nodes(problem, solution) > problem.repair_limit) & watched[:, None]
     return exceeds
@@ -355,10 +358,10 @@ def _ruled_out_alone(excluded: ExcludedNodes) -> list[Full]:
     needed, free, short = _needed_and_free(excluded)
     shortages: list[list[Shortage]] = [[] for _ in excluded.nodes]
     position, metric = np.nonzero(short)
-    for index, which in zip(position.tolist(), metric.tolist(), strict=True):
-        quanta = int(needed[index, which]), int(free[index, which])
-        shortages[index].append(_shortage(excluded, which, int(excluded.nodes[index]), *quanta, 1))
-    return [Full(1, tuple(of_node)) for of_node in shortages]
+    for index, metric_index in zip(position.tolist(), metric.tolist(), strict=True):
+        quanta = int(needed[index, metric_index]), int(free[index, metric_index])
+        shortages[index].append(_shortage(excluded, metric_index, int(excluded.nodes[index]), *quanta, 1))
+    return [Full(1, tuple(shortages_of_node)) for shortages_of_node in shortages]
 
 
 def _needed_and_free(excluded: ExcludedNodes) -> tuple[Int, Int, Bool]:
@@ -400,7 +403,7 @@ def _shortage(excluded: ExcludedNodes, metric: int, node: int, needed: int, free
 
 
 def _reason(named: NamedSolution, phase: Phase, row: int) -> Reason:
-    """Return as reason the first metric for which the node of `row` is above `Problem.repair_limit`."""
+    """Return as reason the first metric for which the node of replica `row` is above `Problem.repair_limit`."""
     node, state = int(named.solution.node[row]), named.state
     load, limit = named.solution.node_load[node], named.problem.repair_limit[node]
     metric = int(np.flatnonzero(occupied_nodes(named.problem, named.solution)[node] > limit)[0])

@@ -48,7 +48,7 @@ class NamedSolution:
         return self.state.feasibility_class_of(int(self.problem.service[row]))
 
     def reason(self, phase: Phase, row: int, breach: Breach) -> Reason:
-        """Return the reason of a move of `row` in a phase that ends a breach."""
+        """Return the reason of a move of replica `row` in a phase that ends a breach."""
         return Reason(phase, breach.rule, self.node_of(row), numbers=breach.numbers, breach=breach)
 
     @cached_property

@@ -31,7 +31,7 @@ SPREADING = 1 << FAULT_DOMAIN | 1 << UPGRADE_DOMAIN
 
 @kernel(inline=True)
 def refusal(problem: Problem, solution: Solution, enforced: RuleMask, row: int, target: int) -> int:
-    """Return the enforced rule that `row` on `target` would violate at the first level, or NO_REFUSAL."""
+    """Return the enforced rule that replica `row` on `target` would violate at the first level, or NO_REFUSAL."""
     for level in range(problem.domain.shape[1]):
         if enforced >> problem.domain_rule[level] & 1 and _breaks_spread(problem, solution, level, row, target):
             return int(problem.domain_rule[level])
@@ -40,7 +40,7 @@ def refusal(problem: Problem, solution: Solution, enforced: RuleMask, row: int, 
 
 @kernel
 def broken_rules(problem: Problem, solution: Solution, enforced: RuleMask, row: int) -> RuleMask:
-    """Return the enforced ones of the two rules that a placed `row` breaks."""
+    """Return the rules on domains, of the `enforced` ones, that a placed replica `row` breaks."""
     broken = 0
     for level in range(problem.domain.shape[1]):
         rule = problem.domain_rule[level]
@@ -51,7 +51,7 @@ def broken_rules(problem: Problem, solution: Solution, enforced: RuleMask, row: 
 
 @kernel
 def count_by_partition(problem: Problem, solution: Solution, enforced: RuleMask, row: int) -> int:
-    """Return the number of enforced ones of the two rules that `row` breaks and no lower row of its partition does."""
+    """Return how many `enforced` rules on domains `row` breaks and no lower row of its partition does."""
     broken = broken_rules(problem, solution, enforced, row)
     sibling = problem.sibling[row]
     while sibling != row:
@@ -63,7 +63,7 @@ def count_by_partition(problem: Problem, solution: Solution, enforced: RuleMask,
 
 @kernel
 def count_breaches(problem: Problem, solution: Solution, enforced: RuleMask, row: int) -> int:
-    """Return the number of levels of enforced rules at which `row` breaks the spread."""
+    """Return the number of levels of enforced rules at which replica `row` breaks the spread."""
     broken = 0
     for level in range(problem.domain.shape[1]):
         if enforced >> problem.domain_rule[level] & 1:
@@ -98,7 +98,7 @@ def _breaks_spread(problem: Problem, solution: Solution, level: int, row: int, t
 
 @kernel
 def counts_for_spread(problem: Problem, solution: Solution, level: int, row: int) -> bool:
-    """Return whether `row` counts for the spread at a level.
+    """Return whether replica `row` counts for the spread at a level.
 
     It counts in a domain with a usable node. For a largest number of replicas (`most_in_domain` above 0), it counts
     also on a node that is out of service, unless the node is not allowed for the service.
@@ -115,7 +115,7 @@ def counts_for_spread(problem: Problem, solution: Solution, level: int, row: int
 
 @kernel
 def count_replicas(problem: Problem, solution: Solution, level: int, row: int, node: int) -> tuple[int, int]:
-    """Return how many replicas of the partition of `row` count under the parent of the domain of `node`, and in it."""
+    """Return how many replicas of `row`'s partition count under the parent of `node`'s domain at `level`, and in it."""
     parent, domain = problem.parent[node, level], problem.domain[node, level]
     under_parent = 0
     inside = 0
@@ -132,7 +132,7 @@ def count_replicas(problem: Problem, solution: Solution, level: int, row: int, n
 
 @kernel
 def bounds_of_domain(problem: Problem, level: int, row: int, node: int, replicas: int) -> tuple[int, int]:
-    """Return the least and most replicas of the partition of `row` in the domain of `node`.
+    """Return the least and most replicas of the partition of `row` in the domain of `node` at `level`.
 
     `replicas`: how many count under the parent of the domain.
     """
@@ -158,9 +158,9 @@ def excess_in_domain(problem: Problem, solution: Solution, level: int, row: int)
 
 @kernel
 def breaks_level(problem: Problem, solution: Solution, level: int, row: int) -> bool:
-    """Return whether the domain of `row` at this level has excess replicas of its partition, or starves another.
+    """Return whether the domain of `row` at `level` has too many replicas of its partition.
 
-    It starves another domain if it has more replicas than the least of an even spread, and the other has fewer.
+    It has more than the most, or more than the least of an even spread while another domain has fewer.
     """
     is_limited = problem.most_in_domain[problem.service[row], level] != ANY
     if not is_limited or problem.sibling[row] == row or not counts_for_spread(problem, solution, level, row):
@@ -185,7 +185,11 @@ def breaks_level(problem: Problem, solution: Solution, level: int, row: int) -> 
 
 @kernel
 def exceeds_share(problem: Problem, solution: Solution, level: int, row: int) -> bool:
-    """Return whether an even spread keeps floor((r-1)/k) replicas in the domain of a placed `row` without it."""
+    """Return whether a placed `row` can be dropped without leaving its domain at `level` below its share.
+
+    The share is floor((r-1)/k), for the r - 1 other replicas in an even spread over k domains. Where the spread need
+    not be even, the replica can always be dropped.
+    """
     is_even = problem.most_in_domain[problem.service[row], level] == EVEN
     if not is_even or not counts_for_spread(problem, solution, level, row):
         return True
@@ -197,7 +201,7 @@ def exceeds_share(problem: Problem, solution: Solution, level: int, row: int) ->
 
 @kernel
 def others_leave_first(problem: Problem, solution: Solution, level: int, row: int) -> bool:
-    """Return whether `row` may stay because enough siblings leave its domain at a level first.
+    """Return whether replica `row` may stay because enough siblings leave its domain at a level first.
 
     These are in unusable domains below it, and at least as many as its excess of replicas. False if `row` is in an
     unusable domain itself, without such a sibling, and unless the spread is even.
@@ -222,7 +226,7 @@ def others_leave_first(problem: Problem, solution: Solution, level: int, row: in
 
 @kernel
 def _is_in_unusable(problem: Problem, level: int, row: int, node: int) -> bool:
-    """Return whether a domain of `node` at a lower level of the same rule has no usable node for `row`."""
+    """Return whether a domain of `node` at a lower level of the same rule has no usable node for replica `row`."""
     for lower in range(level + 1, problem.domain.shape[1]):
         same_rule = problem.domain_rule[lower] == problem.domain_rule[level]
         if same_rule and problem.siblings[problem.feasibility_class[row], node, lower] == 0:
@@ -338,7 +342,7 @@ def _find_levels(problem: Problem, solution: Solution, rule: int, row: int, node
 
 
 def _full_domain(named: NamedSolution, row: int, node: int, level: int) -> FullDomain:
-    """Return the domain of `node` at a level, which may not have `row` besides the replicas of its partition there."""
+    """Return the domain of `node` at a level that may not take `row` beside the replicas of its partition in it."""
     problem, name = named.problem, _domain_name(named, level, node)
     replicas, inside = count_replicas(problem, named.solution, level, row, node)
     least, most = bounds_of_domain(problem, level, row, node, replicas + 1)
@@ -368,7 +372,7 @@ def _mark_uneven(problem: Problem, solution: Solution, level: int, breaks: Bool)
 
 
 def _uneven(named: NamedSolution, rule: Rule, level: int, row: int) -> list[UnevenSpread]:
-    """Return the verdicts on the domains of a level under the parent of `row`'s that break a rule for its partition."""
+    """Return the verdicts on domains, at a level under the parent of `row`'s, that break a rule for its partition."""
     problem, node = named.problem, int(named.solution.node[row])
     replicas, _ = count_replicas(problem, named.solution, level, row, node)
     least, most = bounds_of_domain(problem, level, row, node, replicas)
@@ -399,7 +403,7 @@ def _count_in_domains(problem: Problem, solution: Solution, level: int, row: int
 
 
 def _domains_beside(named: NamedSolution, level: int, row: int) -> Int:
-    """Return the first node of each domain of a level under the parent of `row`'s.
+    """Return the first node of each domain of a level under the parent of replica `row`'s.
 
     For an even spread, only of domains that are usable for `row`.
     """
@@ -427,14 +431,14 @@ def _domain_name(named: NamedSolution, level: int, node: int) -> str:
 def _reason(named: NamedSolution, phase: Phase, row: int, rule: Rule) -> Reason:
     """Return the reason to move `row`: its domain at the first level of the rule at which it breaks the spread."""
     problem, solution = named.problem, named.solution
-    level = next(each for each in _levels_of(problem, rule) if breaks_level(problem, solution, each, row))
+    level = next(level for level in _levels_of(problem, rule) if breaks_level(problem, solution, level, row))
     name = _domain_name(named, level, int(solution.node[row]))
     uneven = _uneven(named, rule, level, row)
-    return named.reason(phase, row, next((each for each in uneven if each.domain == name), uneven[0]))
+    return named.reason(phase, row, next((verdict for verdict in uneven if verdict.domain == name), uneven[0]))
 
 
 def _concerns(problem: Problem, row: int, rule: Rule) -> bool:
-    """Return whether a rule limits the domains of `row` at any of its levels."""
+    """Return whether a rule limits the domains of replica `row` at any of its levels."""
     levels = problem.domain_rule == int(rule)
     return bool((problem.most_in_domain[problem.service[row], levels] != ANY).any())
 

@@ -50,7 +50,7 @@ def refuses(problem: Problem, solution: Solution, enforced: RuleMask, row: int, 
 
 @kernel
 def _closes_cycle(node: Int, origin: Int, sibling: Int, role: Int, row: int, target: int) -> bool:
-    """Return whether the move of `row` to `target` closes a cycle of siblings, other than a swap of two roles.
+    """Return whether the move of replica `row` to `target` closes a cycle of siblings, other than a swap of two roles.
 
     In a cycle each moves to the node that the next one leaves. `node`, `origin`, `sibling`, `role`: (M,) of `Solution`
     and `Problem`.
@@ -103,7 +103,7 @@ def refuses_swap(problem: Problem, solution: Solution, enforced: RuleMask, propo
 
 @kernel
 def is_broken(problem: Problem, solution: Solution, row: int) -> bool:
-    """Return whether a placed `row` has to leave its node, as another replica of its partition stays there.
+    """Return whether a placed replica `row` has to leave its node, as another replica of its partition stays there.
 
     The one that stays may not move, else is the primary, else the first. Leaving replicas and standbys do not count.
     """
@@ -170,7 +170,7 @@ class Taken(RuledOut):
 
 
 def _shared_node(named: NamedSolution, row: int) -> SharedNode:
-    """Return the verdict on the node of `row`, which has several replicas of its partition."""
+    """Return the verdict on the node of replica `row`, which has several replicas of its partition."""
     problem, node = named.problem, named.solution.node
     on_node = [
         sibling for sibling in siblings_of(problem, row) if node[sibling] == node[row] and not problem.unspread[sibling]

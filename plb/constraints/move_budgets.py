@@ -75,9 +75,9 @@ def budget_that_holds(problem: Problem, solution: Solution, row: int) -> int:
 
 @kernel
 def refusal_of_throttle(problem: Problem, solution: Solution, builds: int, swaps: int) -> int:
-    """Return the rule of the throttle of the cluster that a proposal would exceed, or NO_REFUSAL.
+    """Return the rule of the throttle of the whole cluster that a proposal would exceed, or NO_REFUSAL.
 
-    `builds`, `swaps`: of `Totals` after the proposal.
+    `builds`, `swaps`: of `Totals` after the proposal, in tenths.
     """
     if builds > solution.totals.builds and builds > problem.max_builds * TENTHS:
         return _BUILDS
@@ -94,7 +94,7 @@ def _is_move(origin_node: int, node: int) -> int:
 
 @kernel
 def _touches(origin_node: int, target: int, node: int) -> int:
-    """Return how many ends, source or target, the move of a row from `origin_node` to `target` has on `node`."""
+    """Return 1 if the move of a row from `origin_node` to `target` has an end, source or target, on `node`, else 0."""
     return _is_move(origin_node, target) * (int(origin_node == node) + int(target == node))
 
 

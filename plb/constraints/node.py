@@ -24,7 +24,7 @@ RULE = int(Rule.NODE)
 
 @kernel
 def refuses(problem: Problem, solution: Solution, enforced: RuleMask, row: int, target: int) -> bool:
-    """Return whether `target` is down or deactivated, so that it may not receive `row`."""
+    """Return whether `target` is down or deactivated, so that it may not receive replica `row`."""
     return not problem.receives[problem.kind[row], target]
 
 
@@ -97,7 +97,7 @@ def _state_of(node: Node) -> str:
 
 
 def _on_removed_node(named: NamedSolution, row: int) -> OnRemovedNode:
-    """Return the verdict on a placed `row`, whose node has to be emptied."""
+    """Return the verdict on a placed replica `row`, whose node has to be emptied."""
     node = named.state.nodes[int(named.solution.node[row])]
     return OnRemovedNode(named.state.row_partition[row], named.role_of(row), node.name, node.deactivation_intent.value)
 

@@ -35,7 +35,7 @@ def refuses_swap(problem: Problem, solution: Solution, enforced: RuleMask, propo
 
 @kernel
 def is_broken(problem: Problem, solution: Solution, enforced: RuleMask, row: int) -> bool:
-    """Return whether a placed `row` is on a node that its service excludes."""
+    """Return whether a placed replica `row` is on a node that its service excludes."""
     return refuses(problem, solution, enforced, row, solution.node[row])
 
 
@@ -110,7 +110,7 @@ def _unknown_properties(named: NamedSolution, expression: Expression) -> tuple[s
 
 
 def _misplaced(named: NamedSolution, row: int) -> Misplaced:
-    """Return the verdict on a placed `row` on a node that its service does not allow."""
+    """Return the verdict on a placed replica `row` on a node that its service does not allow."""
     node, required = named.node_of(row), named.feasibility_class_of(row)
     return Misplaced(
         partition=named.state.row_partition[row],
@@ -130,7 +130,7 @@ def _breaches(named: NamedSolution) -> Iterator[Misplaced]:
 
 
 def _unmet(named: NamedSolution, row: int, node: int) -> tuple[UnmetClause, ...]:
-    """Return the clauses of the placement constraint of `row` that a node does not satisfy."""
+    """Return the clauses of the placement constraint of replica `row` that a node does not satisfy."""
     properties = named.state.nodes[node].placement_properties
     primary = named.role_of(row) is Role.PRIMARY
     return unmet_clauses(named.feasibility_class_of(row).expression.text, properties, primary=primary)

@@ -23,7 +23,7 @@ RULE = int(Rule.PREFERRED_LOCATION)
 
 @kernel(inline=True)
 def refuses(problem: Problem, solution: Solution, enforced: RuleMask, row: int, target: int) -> bool:
-    """Return whether `row` prefers other nodes: `target` has no standby of its partition and is not upgraded.
+    """Return whether replica `row` prefers other nodes: `target` has no standby of its partition and is not upgraded.
 
     If the partition has a standby, upgraded nodes are not preferred.
     """
@@ -36,7 +36,7 @@ def refuses(problem: Problem, solution: Solution, enforced: RuleMask, row: int, 
 
 @kernel(shared=True)
 def is_upgraded(problem: Problem, row: int, target: int) -> bool:
-    """Return whether `target` is upgraded in the running upgrade that `row` follows.
+    """Return whether `target` is upgraded in the running upgrade that replica `row` follows.
 
     Of an upgrade of the cluster and one of its application it follows the one that has yet to reach the primary of the
     partition; if both have, or neither, the one that has completed more domains.

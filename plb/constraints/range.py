@@ -15,7 +15,7 @@ LARGEST_SUM = 2**31 - 2
 
 @kernel(inline=True)
 def refuses(problem: Problem, solution: Solution, enforced: RuleMask, row: int, target: int) -> bool:
-    """Return whether the largest peaks of `row` and of all replicas on `target` could exceed LARGEST_SUM."""
+    """Return whether the largest peaks of replica `row` and of all replicas on `target` could exceed LARGEST_SUM."""
     ceiling, peak_ceiling = solution.ceiling, problem.peak_ceiling
     for metric in range(ceiling.shape[1]):  # noqa: SIM110 (compiled; a generator would not be)
         if ceiling[target, metric] + peak_ceiling[row, metric] > LARGEST_SUM:

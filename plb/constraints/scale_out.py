@@ -23,7 +23,7 @@ RULE = int(Rule.SCALE_OUT)
 
 @kernel(inline=True)
 def refuses(problem: Problem, solution: Solution, enforced: RuleMask, row: int, target: int) -> bool:
-    """Return whether `row` on `target` makes its application use more nodes than it may."""
+    """Return whether replica `row` on `target` makes its application use more nodes than it may."""
     return bool(problem.grouped and enforced >> RULE & 1 and _is_beyond_limit(problem, solution, row, target))
 
 
@@ -46,7 +46,7 @@ def nodes_above_limit(problem: Problem, solution: Solution, application: int) ->
 
 @kernel
 def is_broken(problem: Problem, solution: Solution, enforced: RuleMask, row: int) -> bool:
-    """Return whether the application of a placed `row` uses too many nodes."""
+    """Return whether the application of a placed replica `row` uses too many nodes."""
     if not problem.grouped or not enforced >> RULE & 1 or problem.application[row] == NOWHERE:
         return False
     return nodes_above_limit(problem, solution, problem.application[row]) > 0

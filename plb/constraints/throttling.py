@@ -27,7 +27,7 @@ NO_LIMIT = 2**31
 
 @kernel(inline=True)
 def refuses(problem: Problem, solution: Solution, enforced: RuleMask, row: int, target: int) -> bool:
-    """Return whether `target` has no free build slot for `row`; a return to the origin is never throttled."""
+    """Return whether `target` has no free build slot for replica `row`; a return to the origin is never throttled."""
     if not problem.throttles or not enforced >> RULE & 1 or problem.origin[row] == target:
         return False
     if is_exempt(problem, row):
@@ -37,7 +37,7 @@ def refuses(problem: Problem, solution: Solution, enforced: RuleMask, row: int, 
 
 @kernel
 def is_exempt(problem: Problem, row: int) -> bool:
-    """Return whether no limit applies to `row`: a child, an instance, or the first primary of a partition without rest.
+    """Return whether no limit applies to `row`: a child, an instance, or a primary whose partition has no replica yet.
 
     Standbys do not count.
     """
@@ -55,7 +55,7 @@ def is_exempt(problem: Problem, row: int) -> bool:
 
 @kernel
 def arrive(problem: Problem, solution: Solution, row: int, sign: int) -> None:
-    """Add `sign` to the arrivals of the node of `row` if this plan builds `row` there.
+    """Add `sign` to the arrivals of the node of replica `row` if this plan builds `row` there.
 
     A replica that swaps roles with a sibling is already built; one that takes the node of a moving sibling is not.
     """

@@ -39,7 +39,7 @@ def after(problem: Problem, solution: Solution, proposal: Proposal) -> int:
 
 @kernel
 def least_after(problem: Problem, solution: Solution, proposal: Proposal) -> int:
-    """Return a lower bound of `after`: the source has no violation, nor the target if its violations may fall."""
+    """Return a lower bound of `after`: no violation at the source, nor at the target if its violations may fall."""
     target = proposal.target if may_lower_target(problem, proposal.partner) else NOWHERE
     return total_without(solution.totals.expected_failovers, solution.violating, proposal.source, target)
 
@@ -232,14 +232,14 @@ def _next_departure(
 
 @kernel
 def _first(solution: Solution, node: int, incoming: int, outgoing: int) -> int:
-    """Return the first of the rows on a node without `outgoing` and then `incoming`, or NOWHERE."""
+    """Return the first row of a node's list, without `outgoing` and with `incoming` at its end; NOWHERE if empty."""
     row = _skip_outgoing(solution, int(solution.first_on[node]), outgoing)
     return incoming if row == NOWHERE else row
 
 
 @kernel
 def _next(solution: Solution, row: int, incoming: int, outgoing: int) -> int:
-    """Return the row after `row` among the rows on its node without `outgoing` and then `incoming`, or NOWHERE."""
+    """Return the row after `row` in its node's list, without `outgoing` and with `incoming` at its end, or NOWHERE."""
     if row == incoming:
         return NOWHERE
     after = _skip_outgoing(solution, int(solution.next_on[row]), outgoing)
@@ -248,7 +248,7 @@ def _next(solution: Solution, row: int, incoming: int, outgoing: int) -> int:
 
 @kernel
 def _skip_outgoing(solution: Solution, row: int, outgoing: int) -> int:
-    """Return `row`, or the next row on its node if `row` is `outgoing`."""
+    """Return replica `row`, or the next row on its node if `row` is `outgoing`."""
     return int(solution.next_on[row]) if row != NOWHERE and row == outgoing else row
 
 

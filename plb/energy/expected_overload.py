@@ -32,7 +32,7 @@ def after(problem: Problem, solution: Solution, proposal: Proposal) -> int:
 
 @kernel
 def least_after(problem: Problem, solution: Solution, proposal: Proposal) -> int:
-    """Return a lower bound of `after`: the source has no overload, nor the target if its overload may fall."""
+    """Return a lower bound of `after`: no overload at the source, nor at the target if its overload may fall."""
     target = proposal.target if may_lower_target(problem, proposal.partner) else NOWHERE
     return total_without(solution.totals.expected_overload, solution.overload, proposal.source, target)
 

@@ -135,7 +135,7 @@ def apply(problem: Problem, solution: Solution) -> None:
 
 @kernel
 def add(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
-    """Add `sign` times the load of `row` to the load of `node` and to all sums of the imbalance."""
+    """Add `sign` times the load of replica `row` to the load of `node` and to all sums of the imbalance."""
     if not problem.weights.plain_deviation:
         _change_load_deviation(problem, solution, row, node, sign)
         return
@@ -269,7 +269,7 @@ def _deviation_of_groups(load: Int, groups: int, metric: int, coarseness: int) -
 
 @kernel
 def _change_load_deviation(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
-    """Add `sign` times the load of `row` to the load of `node` and to all sums of the imbalance."""
+    """Add `sign` times the load of replica `row` to the load of `node` and to all sums of the imbalance."""
     for metric in range(problem.load.shape[1]):
         load = solution.node_load[node, metric]
         solution.node_load[node, metric] = load + sign * problem.load[row, metric]
@@ -358,9 +358,13 @@ def metric_weights(state: ClusterState, services: Sequence[int]) -> Float:
     table, indices = state.service_table, np.array(services, np.int64)
     weights = np.zeros(len(state.config.metrics))
     for index, metric in enumerate(state.config.metrics):
-        own = table.metric_weight[indices[table.has_metric[indices, index]], index]
-        if len(own) or not len(indices):
-            mean = np.mean(np.where(np.isnan(own), metric.weight, own)) if len(own) else metric.weight
+        weights_of_services = table.metric_weight[indices[table.has_metric[indices, index]], index]
+        if len(weights_of_services) or not len(indices):
+            mean = (
+                np.mean(np.where(np.isnan(weights_of_services), metric.weight, weights_of_services))
+                if len(weights_of_services)
+                else metric.weight
+            )
             weights[index] = mean if metric.global_weight is None else metric.global_weight
     return weights
 

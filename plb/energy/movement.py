@@ -89,7 +89,7 @@ def _change(problem: Problem, solution: Solution, cost: Int, swap_cost: int, add
 
 @kernel(inline=True)
 def _siblings_stand_still(problem: Problem, solution: Solution, row: int) -> bool:
-    """Return whether no sibling of `row` has left its origin, so that `row` cannot be part of a swap of roles.
+    """Return whether no sibling of replica `row` has left its origin, so that `row` cannot be part of a swap of roles.
 
     New replicas are ignored, because they never swap.
     """
@@ -103,7 +103,7 @@ def _siblings_stand_still(problem: Problem, solution: Solution, row: int) -> boo
 
 @kernel(inline=True)
 def _movement_alone(problem: Problem, cost: Int, add_cost: int, row: int, node: int) -> int:
-    """Return the movement cost of `row` on `node`, or NOWHERE, without a swap.
+    """Return the movement cost of replica `row` on `node`, or NOWHERE, without a swap.
 
     Costs in tenths: `cost`, (M,), of a move of each row, `add_cost` of a new replica.
     """

@@ -110,7 +110,7 @@ def new_lists(problem: Problem) -> dict[str, Any]:
 
 @kernel
 def change_list(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
-    """Insert `row` into the list of `node` (`sign` 1), or remove it (−1), where lists are kept."""
+    """Insert replica `row` into the list of `node` (`sign` 1), or remove it (−1), where lists are kept."""
     if problem.lists_rows and sign > 0:
         insert_in_list(solution.first_on, solution.next_on, row, node)
     elif problem.lists_rows:

@@ -55,7 +55,7 @@ class SoftCount(NamedTuple):
 def soft_count(problem: Problem, solution: Solution, config: PlbConfig) -> SoftCount:
     """Return what each node of a solution expects, and what it is worth to avoid it.
 
-    What a repetition expects returns after its time as long as the placement lasts, but at least once.
+    The violations of a repetition recur after each period of the estimator while the placement lasts, at least once.
     """
     start = np.floor((1.0 - SOFT_MARGIN) * problem.threshold).astype(np.int64)
     scale = ROOT / np.maximum(1, problem.threshold - start)
@@ -71,6 +71,7 @@ def soft_count(problem: Problem, solution: Solution, config: PlbConfig) -> SoftC
 
 
 def _least_cost(problem: Problem) -> float:
+    """Return the cost of the cheapest move or swap of roles of a movable row, in moves, at least LEAST_WORTH."""
     movable = problem.movable
     cheapest = int(problem.move_cost[: len(movable)][movable].min(initial=TENTHS))
     if (problem.role[movable] == PRIMARY).any():
@@ -89,7 +90,7 @@ def _count_all(problem: Problem, solution: Solution, count: SoftCount) -> None:
 def violations_with(
     problem: Problem, solution: Solution, count: SoftCount, node: int, incoming: int, outgoing: int
 ) -> int:
-    """Return the units that a node expects after a row joined and one left, each perhaps NOWHERE; O(R·K)."""
+    """Return the units that a node expects after row `incoming` joined and `outgoing` left, or NOWHERE; O(R·K)."""
     if not problem.counted[node]:
         return 0
     sums, joining, leaving = solution.aggregate[node], problem.peak[incoming], problem.peak[outgoing]

@@ -69,7 +69,10 @@ def values_of(solution: Solution) -> TermValues:
 
 @kernel
 def without_peaks(problem: Problem, solution: Solution, proposal: Proposal) -> TermValues:
-    """Return the terms after a proposal, but present violations and overload, and an imbalance without weight."""
+    """Return the terms after a proposal, but with the present violations and overload.
+
+    The imbalance too is the present one if it has no weight.
+    """
     deviation = solution.totals.imbalance
     if problem.weights.imbalance != 0.0 or problem.weights.product_form:
         deviation = imbalance.after(problem, solution, proposal)
@@ -173,14 +176,14 @@ def apply_after_rows(problem: Problem, solution: Solution) -> None:
 
 @kernel
 def add_to_terms(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
-    """Add `sign` times the load and the peaks of `row` to the sums of `node` that terms need."""
+    """Add `sign` times the load and the peaks of replica `row` to the sums of `node` that terms need."""
     add_load_to_terms(problem, solution, row, node, sign)
     change_aggregate(solution.aggregate, solution.ceiling, node, problem.peak[row], problem.peak_ceiling[row], sign)
 
 
 @kernel
 def add_load_to_terms(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
-    """Add `sign` times the load of `row` to the sums of `node` that terms need."""
+    """Add `sign` times the load of replica `row` to the sums of `node` that terms need."""
     imbalance.add(problem, solution, row, node, sign)
 
 

@@ -34,7 +34,7 @@ def move_row(problem: Problem, solution: Solution, row: int, target: int) -> Non
 
 @kernel
 def _move_row(problem: Problem, solution: Solution, row: int, source: int, target: int) -> None:
-    """Move `row` from `source` to `target` in all loads, aggregates and move counts."""
+    """Move replica `row` from `source` to `target` in all loads, aggregates and move counts."""
     _change_sums_of_rules(problem, solution, row, -1)
     add_to_node(problem, solution, row, source, -1)
     add_to_node(problem, solution, row, target, 1)
@@ -75,7 +75,7 @@ def add_to_node(problem: Problem, solution: Solution, row: int, node: int, sign:
 
 @kernel
 def _write_to_journal(journal: Int, row: int, node: int, sign: int) -> None:
-    """Write to the journal of a solution that `row` joins (`sign` 1) or leaves (-1) `node`."""
+    """Write to the journal of a solution that replica `row` joins (`sign` 1) or leaves (-1) `node`."""
     entry = 1 + journal[0, 0] % (journal.shape[0] - 1)
     journal[entry, 0], journal[entry, 1], journal[entry, 2] = row, node, sign
     journal[0, 0] += 1
@@ -83,7 +83,7 @@ def _write_to_journal(journal: Int, row: int, node: int, sign: int) -> None:
 
 @kernel
 def _count_moves(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
-    """Add `row` to the displaced rows and move counts if `node`, its node, is not its origin; `sign` -1: remove it."""
+    """Count `row` as displaced to `node`, its node, unless that is its origin; `sign` -1: count it no more."""
     origin = problem.origin[row]
     if origin == NOWHERE or node == origin or node == NOWHERE:  # noqa: SIM109
         return

@@ -163,7 +163,7 @@ REJECTED = math.inf
 
 @kernel(shared=True)
 def refusal(problem: Problem, solution: Solution, enforced: RuleMask, proposal: Proposal) -> int:
-    """Return the first enforced rule or budget that refuses the proposal, or NO_REFUSAL; not inlined into callers."""
+    """Return the first `enforced` rule or budget that refuses the proposal, or NO_REFUSAL; not inlined into callers."""
     return refusal_in_place(problem, solution, enforced, proposal)
 
 
@@ -198,7 +198,10 @@ def evaluate(
     proposal: Proposal,
     tally: Tally,
 ) -> float:
-    """Return the energy after the proposal, or REJECTED if it is above `highest`; not inlined, for rare calls."""
+    """Return the energy after the proposal, or REJECTED if it is above `highest`; count the outcome in `tally`.
+
+    Not inlined, for rare calls.
+    """
     return evaluate_in_place(problem, solution, highest, proposal, tally)
 
 
@@ -210,11 +213,11 @@ def evaluate_in_place(
     proposal: Proposal,
     tally: Tally,
 ) -> float:
-    """Return the energy after the proposal, or REJECTED if it is above `highest`; inlined, for frequent calls.
+    """Return the energy after the proposal, or REJECTED if it is above `highest`; count the outcome in `tally`.
 
-    First the Monte Carlo terms are bounded from below: the source loses at most its present violations and overload,
-    and the target loses none (in an exchange, or with estimators, at most its own). Repetitions are evaluated only if
-    the bound does not reject the proposal.
+    Inlined, for frequent calls. First the Monte Carlo terms are bounded from below: the source loses at most its
+    present violations and overload, and the target loses none (in an exchange, or with estimators, at most its own).
+    Repetitions are evaluated only if the bound does not reject the proposal.
     """
     tally[SCORED] += 1
     weights = problem.weights
@@ -250,14 +253,14 @@ def energy_by_trial(problem: Problem, solution: Solution, proposal: Proposal) ->
 
 @kernel
 def new_energies(problem: Problem, solution: Solution, row: int, nodes: Int, energy: Float, tally: Tally) -> None:
-    """Write to `energy`, (N,), at each of `nodes` the energy with `row`, which has no node, placed there."""
+    """Write to `energy`, (N,), at each of `nodes` the energy with replica `row`, which has no node, placed there."""
     for target in nodes:
         energy[target] = evaluate(problem, solution, REJECTED, proposed(solution, row, target, NOWHERE), tally)
 
 
 @kernel
 def evaluate_places(problem: Problem, solution: Solution, row: int, nodes: Int, energy: Float, violating: Int) -> None:
-    """Write what the solution has with `row`, which has no node, on each of `nodes`, (n,).
+    """Write what the solution has with replica `row`, which has no node, on each of `nodes`, (n,).
 
     `energy`: (n, 1 + terms), the energy, then the `TermValues`; `violating`: (n,) of the node, as in `Solution`.
     """

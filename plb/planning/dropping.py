@@ -48,9 +48,10 @@ def drop_surplus(
     must_stay: Bool,
     extensions: Extensions | None = None,
 ) -> list[int]:
-    """Take surplus replicas off their nodes, in place, and return their rows; `surpluses` has children before parents.
+    """Take surplus replicas off their nodes in `solution`, and return their rows.
 
-    `is_moving`, `must_stay`: (M,) whether a move of the row is in progress, and whether it must not be dropped.
+    `surpluses` has children before parents; `enforced`: rules that must hold afterwards; `is_moving`, `must_stay`: (M,)
+    whether a move of the row is in progress, and whether it must not be dropped.
     """
     dropped: list[int] = []
     for surplus in surpluses:
@@ -77,7 +78,7 @@ def still_surplus(surpluses: Sequence[Surplus], dropped: Sequence[int]) -> list[
 def _candidates(
     problem: Problem, solution: Solution, rows: Sequence[int], enforced: RuleMask, is_moving: Bool
 ) -> list[int]:
-    """Return the `rows` that their role and the enforced rules allow to drop.
+    """Return the replicas `rows` that their role and the enforced rules allow to drop.
 
     `is_moving`: (M,) whether a move of the row is in progress.
     """
@@ -116,10 +117,7 @@ def _unprotected(extensions: Extensions, problem: Problem, solution: Solution, c
 
 
 def _preferred(problem: Problem, solution: Solution, candidates: list[int], is_moving: Bool) -> list[int]:
-    """Return the candidates that are dropped first: all of the lowest `rank`.
-
-    `is_moving`: (M,) whether a move of the row is in progress.
-    """
+    """Return the candidates that are dropped first: all of the lowest `rank`; `is_moving`: (M,) a move is under way."""
 
     def rank(row: int) -> tuple[bool, bool, int]:
         """Return the rank of `row`: moves in progress first, then blocked or emptied nodes, then crowded domains."""
@@ -144,7 +142,7 @@ def _order_of_crowding(problem: Problem, solution: Solution, row: int) -> int:
 
 
 def _least(problem: Problem, solution: Solution, candidates: list[int]) -> int:
-    """Return the row of the candidates without which the energy is least."""
+    """Return the candidate, a row, without which the energy is least; the solution is changed and restored."""
     energies = []
     for row in candidates:
         node = int(solution.node[row])
@@ -155,7 +153,7 @@ def _least(problem: Problem, solution: Solution, candidates: list[int]) -> int:
 
 
 def _put(problem: Problem, solution: Solution, row: int, node: int) -> None:
-    """Move `row` to `node`, or take it off its node if `node` is NOWHERE; a departing end is in no sum."""
+    """Move replica `row` to `node`, or take it off its node if `node` is NOWHERE; a departing end is in no sum."""
     if problem.leaving[row]:
         solution.node[row] = node
     else:

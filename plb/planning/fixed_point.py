@@ -70,11 +70,18 @@ class Occasion:
         """
         services = state.living_indices() if domain is None else domain.services
         is_light = is_refresh and scheduler.is_light(services, now)
-        of_hour = scheduler.left_of_hour(now)
+        moves_left_in_hour = scheduler.left_of_hour(now)
         return cls(
             domain=None if domain is None else domain.key,
             services=services,
-            circumstances=(state.node_version, state.services_version, state.config, budget, of_hour, is_light),
+            circumstances=(
+                state.node_version,
+                state.services_version,
+                state.config,
+                budget,
+                moves_left_in_hour,
+                is_light,
+            ),
             is_light=is_light,
             is_delayed=is_refresh and scheduler.is_delayed(services, now),
         )
@@ -119,7 +126,7 @@ class FixedPoint:
         return bool(self._ends)
 
     def follow(self, rows: Int, before: Int, after: Int) -> None:
-        """Note that the host has changed `rows`, (m,); `before`, `after`: (m, W) their `row_values`."""
+        """Note that the host has changed replicas `rows`, (m,); `before`, `after`: (m, W) their `row_values`."""
         has_changed = (before != after).any(axis=1)
         if np.count_nonzero(has_changed) > MOST_FOLLOWED:
             self.forget()
@@ -203,9 +210,9 @@ def row_values(problem: Problem, node: Int, rows: Int) -> Int:
 
 @kernel
 def _write_values(problem: Problem, node: Int, rows: Int, first_load: int, values: Int) -> None:
-    """Write the `row_values` of `rows`, (m,), without the age to `values`, (m, W); loads begin at column `first_load`.
+    """Write the `row_values` of `rows`, (m,), without the age, to `values`, (m, W), which is 0 before.
 
-    `values` is zeros before.
+    `node`: (M,) the node of every row; `first_load`: the column where the loads begin.
     """
     metrics = problem.load.shape[1]
     for index in range(rows.shape[0]):

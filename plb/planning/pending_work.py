@@ -56,7 +56,7 @@ class WorkToPlace:
 
     def of(self, domain: ServiceDomain | None) -> Work:
         """Return the work for a domain; None: for all services."""
-        records = [r for r in self._records if domain is None or r.service in domain.services]
+        records = [record for record in self._records if domain is None or record.service in domain.services]
         if self._related:
             records.sort(key=lambda record: self._state.services[record.service].affinity_to is not None)
         node = self._state.rows.node

@@ -165,13 +165,13 @@ class PhaseState:
     def is_bound(self) -> bool:
         """Whether a limit of time, or a budget that moves have reduced, may have kept a search from going on."""
         problem = self.problem
-        of_arrays = problem.max_node_moves.min(initial=NO_BUDGET), problem.max_service_moves.min()
-        fewest = min(problem.max_moves, *of_arrays, problem.max_builds, problem.max_swaps)
+        least_budgets = problem.max_node_moves.min(initial=NO_BUDGET), problem.max_service_moves.min()
+        fewest = min(problem.max_moves, *least_budgets, problem.max_builds, problem.max_swaps)
         limited = self._is_full or fewest < NO_BUDGET
         return self.log.out_of_time or bool(limited and (self.changed or self._is_cut or self.is_held_back))
 
     def kernel_errors(self) -> AbstractContextManager[None]:
-        """Return what names the extension of a kernel that raises an error."""
+        """Return a context in which an error of an extension's kernel names the extension."""
         return nullcontext() if self._extensions is None else self._extensions.kernel_errors()
 
     @property
@@ -207,14 +207,14 @@ class PhaseState:
 
     @contextmanager
     def limited_to(self, allowance: int | None) -> Iterator[None]:
-        """Limit the further moves in the context; None: leave the limit as it is."""
+        """Limit the further moves in the context to `allowance`; None: leave the limit as it is."""
         bounded, most = self.problem.bounded, self.problem.max_moves
         self.limit_moves(None if allowance is None else allowance + self.moves_so_far)
         yield
         self.problem = self.problem._replace(bounded=bounded, max_moves=most)
 
     def deduct_under_way(self, builds: int, swaps: int) -> None:
-        """Reduce the limits by the builds and swaps under way."""
+        """Reduce the limits of the problem by the numbers of builds and of swaps of roles under way."""
         problem = self.problem
         limits = (problem.max_builds, builds), (problem.max_swaps, swaps)
         self.is_held_back |= any(most < NO_BUDGET and used > 0 for most, used in limits)
@@ -267,7 +267,7 @@ class PhaseState:
             compare_with_scratch(self.problem, self.solution, moment)
 
     def _add_others(self, rows: Sequence[int]) -> None:
-        """Note that `rows`, which `Solution.displaced` does not list, may be placed or dropped."""
+        """Note that replicas `rows`, which `Solution.displaced` does not list, may be placed or dropped."""
         self._others = merged(np.array(sorted(rows), np.int64), self._others)
 
     @property
@@ -326,6 +326,7 @@ class PhaseState:
             self.leaves_alone = True
 
     def _energy(self, solution: Solution) -> Energy:
+        """Return the energy of a solution under the problem and the extensions of this call."""
         return energy_with(self._extensions, self.problem, solution)
 
     @property

@@ -74,7 +74,7 @@ class PhaseRun(PhaseState):
         self.return_replicas(work.returns)
 
     def place(self, rows: list[int], *, with_moves: bool = True) -> None:
-        """Place the missing replicas in `rows`; `with_moves`: other replicas may be moved to free capacity."""
+        """Place the replicas of `rows` without a node; `with_moves`: others may be moved to free capacity."""
         config = self.config
         rows = [row for row in rows if self.solution.node[row] == NOWHERE]
         # capacity that others free in the same plan would not count
@@ -115,13 +115,13 @@ class PhaseRun(PhaseState):
         """Drop surplus replicas, relaxing soft rules one by one; a refresh with one action stops at a success."""
         if not surpluses:
             return
-        left = list(surpluses)
+        remaining = list(surpluses)
         dropped: list[int] = []
         for mask in rule_masks(self.config):
             rows = drop_surplus(
-                self.problem, self.solution, left, mask, self.state.rows.moving, self._stays, self._extensions
+                self.problem, self.solution, remaining, mask, self.state.rows.moving, self._stays, self._extensions
             )
-            left, dropped = still_surplus(left, rows), dropped + rows
+            remaining, dropped = still_surplus(remaining, rows), dropped + rows
             if rows and self.config.one_action_per_refresh:
                 break
         self._add_others(dropped)
@@ -134,7 +134,7 @@ class PhaseRun(PhaseState):
             self.log.reasons.update(dict.fromkeys(are_dropped.intersection(surplus.rows), reason))
 
     def hand_over(self, handovers: Sequence[Handover]) -> None:
-        """Change the roles of primaries for an upgrade; moves of kind void report some that cannot change."""
+        """Change the roles of primaries by `handovers`; moves of kind void report roles that cannot change."""
         if not handovers:
             return
         changes = self._role_changes()
@@ -143,7 +143,7 @@ class PhaseRun(PhaseState):
         self._take_roles(changes, "hand over")
 
     def return_replicas(self, wishes: Sequence[Return]) -> None:
-        """Place missing replicas on the places that an upgrade has kept for them."""
+        """Place missing replicas on the places in `wishes` that an upgrade has kept for them."""
         kept = [wish for wish in wishes if wish.primary == NOWHERE]
         if not kept:
             return
@@ -156,7 +156,7 @@ class PhaseRun(PhaseState):
         self._take_roles(changes, "return", returns)
 
     def return_primaries(self, wishes: Sequence[Return]) -> None:
-        """Make missing replicas the primaries on the places that an upgrade has kept for these."""
+        """Make missing replicas the primaries on the places in `wishes` that an upgrade has kept for primaries."""
         for wish in wishes:
             if wish.primary == NOWHERE:
                 continue
@@ -169,9 +169,11 @@ class PhaseRun(PhaseState):
             self._take_roles(changes, "return", returns)
 
     def _role_changes(self) -> RoleChanges:
+        """Return an object that changes roles in copies of the problem and the solution."""
         return RoleChanges(self.state, self.problem, self.solution, self.log.tally, self._extensions)
 
     def _returns_to(self, solution: Solution) -> Returns:
+        """Return an object that places returning replicas in `solution`, under the rules of placement."""
         masks = placement_masks(self.config)
         return Returns(self._problem_of(Phase.PLACEMENT), solution, masks, self._extensions)
 
@@ -294,7 +296,7 @@ class PhaseRun(PhaseState):
         return self._energy(self.solution).total
 
     def _least_gain(self, config: PlbConfig, movement: int) -> float:
-        """Return the least decrease of the energy by balancing; where moves have a price, they must win it twice.
+        """Return the least decrease of the energy for which balancing is kept; priced moves must win twice their cost.
 
         `movement`: in tenths, before balancing.
         """
@@ -317,8 +319,8 @@ class PhaseRun(PhaseState):
         """Return the plan of a domain (None: all services) to place `missing` rows; `action`: of a refresh, if any."""
         extensions = self._extensions
         counted = extensions is not None and bool(extensions.refused or extensions.rejected)
-        of_extensions = extensions.proposals if extensions is not None and counted else None
-        outcome = self.log.outcome(self.state, self.problem, domain, action, self._immovable_rows, of_extensions)
+        extension_proposals = extensions.proposals if extensions is not None and counted else None
+        outcome = self.log.outcome(self.state, self.problem, domain, action, self._immovable_rows, extension_proposals)
         placing = self._problem_of(Phase.PLACEMENT)
         return Plan(
             moves=self._moves(),
@@ -336,7 +338,7 @@ class PhaseRun(PhaseState):
         )
 
     def _undrained(self, domain: ServiceDomain | None) -> Iterable[Undrained]:
-        """Return the replicas that stay on nodes that have to be emptied, if repairs were looked for."""
+        """Return the replicas that stay on nodes that have to be emptied, if repair ran or had nothing to do."""
         if not self.log.looked_for(Phase.REPAIR):
             return ()
         audit = self._audit(self.solution, self._problem_of(Phase.REPAIR))
@@ -365,11 +367,11 @@ class PhaseRun(PhaseState):
         self.log.note_end(phase, result)
         self._note_changes(phase.value)
         rows = merged(self.moved_rows, begun.places.rows)
-        left = begun.places.among(rows, self.problem.origin)
-        moved = (self.solution.node[rows] != left) & (self.solution.node[rows] != NOWHERE)
-        reasons = dict.fromkeys(rows[moved & (left == NOWHERE)].tolist(), Reason(phase, "new replica"))
-        moved &= left != NOWHERE
-        nodes = dict(zip(rows[moved].tolist(), left[moved].tolist(), strict=True)) if begun.broken else {}
+        sources = begun.places.among(rows, self.problem.origin)
+        moved = (self.solution.node[rows] != sources) & (self.solution.node[rows] != NOWHERE)
+        reasons = dict.fromkeys(rows[moved & (sources == NOWHERE)].tolist(), Reason(phase, "new replica"))
+        moved &= sources != NOWHERE
+        nodes = dict(zip(rows[moved].tolist(), sources[moved].tolist(), strict=True)) if begun.broken else {}
         for row, name in begun.broken.items():
             if row in nodes:
                 reasons[row] = Reason(phase, name, self.state.nodes[nodes[row]].name)
@@ -383,6 +385,7 @@ class PhaseRun(PhaseState):
         self.log.reasons = reasons | self.log.reasons
 
     def _audit(self, solution: Solution, problem: Problem) -> Audit:
+        """Return an audit of `solution`, with the priorities of the rules by the settings."""
         return Audit(self.state, problem, solution, rule_priorities(self.config))
 
     def _seed_of(self, phase: Phase) -> np.random.SeedSequence:

@@ -50,7 +50,7 @@ def start_of(state: ClusterState, plan: Plan) -> Places:
 def check_start(
     state: ClusterState, problem: Problem, solution: Solution, start: Places, before: Broken, after: Broken
 ) -> None:
-    """Raise `ConflictError` if a replica that may not move is elsewhere at a start, or more is broken there.
+    """Raise `ConflictError` if a replica that may not move has moved to `start`, or more is broken there.
 
     `before`, `after`: what is broken on the present nodes, and at the start, where `solution` has all replicas.
     """

@@ -176,7 +176,8 @@ class Planner:
         """Return the probability of a violation of each node, (N,), at the time `now`.
 
         `partition`: one of which a missing replica is added to each node, or None; `within`: horizon in seconds, None:
-        that of the estimator. Raise `ConflictError` if it misses no replica, or the estimator has no other horizon.
+        the estimator's. Raise `ConflictError` if the partition misses no replica, or the estimator has no other
+        horizon.
         """
         if within is not None:
             check_number("engine", "within", within, low_open=True)
@@ -212,7 +213,7 @@ class Planner:
 
     @uninterrupted
     def score_of_new(self, partition: Partition, loads: Mapping[str, float], now: float) -> NodeScores:
-        """Return the scores for a replica, with `loads` by metric, of a partition that the state has only meanwhile."""
+        """Return the scores at `now` for a replica, with `loads` by metric, of a partition that the state lacks."""
         try:
             with supposed(self.state, partition, loads):
                 return self.score(partition.name, now)
@@ -220,7 +221,7 @@ class Planner:
             self.problem(now)  # versions are as before, so nothing may remember the versions of the context
 
     def alternatives(self, partition: str, now: float) -> tuple[Alternatives, ...]:
-        """Return the alternatives of the replicas of a partition; the state of the engine is not changed."""
+        """Return the alternatives at `now` of the replicas of a partition; the state of the engine is not changed."""
         record, state = self.state.partition(partition), self.state
         if not state.nodes:
             return ()
@@ -233,7 +234,7 @@ class Planner:
         return tuple(what_if.of(row) for row in rows)
 
     def _work_to_place(self, names: Sequence[str] | None, now: float) -> WorkToPlace:
-        """Return the work for placement of the partitions with these names, or None: of all."""
+        """Return the work for placement at `now` of the partitions with these names, or None: of all."""
         related = self.problem(now).related
         return WorkToPlace(self.state, names, self._live.work.unfinished, related=related)
 
@@ -332,7 +333,7 @@ class Planner:
         idle: Mapping[Phase, Idle] = NOT_ASKED,
         finish: Callable[[Plan], None] | None = None,
     ) -> Plan:
-        """Run phases for each service domain, and return the plan.
+        """Run `phases` for each service domain at the time `now`, and return the plan.
 
         `names`: partitions to place, None: all; `start`: from which balancing goes on; `idle`: why other phases idle;
         `finish`: called with a plan that was searched, while an error still leaves everything as it was.
@@ -379,7 +380,7 @@ class Planner:
         idle: Mapping[Phase, Idle],
         action: Action | None = None,
     ) -> Plan:
-        """Return the plan of a cluster without nodes: no phase runs, and missing replicas are unplaced.
+        """Return the plan at `now` of `domains` without nodes: no phase runs, and missing replicas are unplaced.
 
         `names`: partitions to place, None: all; `idle`: why each phase does not run; `action`: of a refresh, or None.
         """
@@ -416,12 +417,12 @@ class Planner:
 
         `earlier`: the plans of the service domains before it.
         """
-        left, made = left_of_hour(self.scheduler, earlier, self.now), 0
+        moves_left, moves_made = left_of_hour(self.scheduler, earlier, self.now), 0
         if Phase.PLACEMENT in phases:
             run.searches_after = int(Phase.REPAIR in phases)
             allowance = allowance_of(Phase.PLACEMENT, self.state, self.scheduler, earlier, self.now)
-            made = place_within(run, work, allowance, left)
-        run.limit_moves(None if left is None else left - made + run.moves_so_far)
+            moves_made = place_within(run, work, allowance, moves_left)
+        run.limit_moves(None if moves_left is None else moves_left - moves_made + run.moves_so_far)
         if Phase.REPAIR in phases:
             run.searches_after = int(Phase.BALANCING in phases and not run.changed)
             self._fixed_point.search(Phase.REPAIR, run, occasion)
@@ -432,7 +433,7 @@ class Planner:
             run.log.note_idle(Phase.BALANCING, Idle.AFTER_ANOTHER)
 
     def _balance(self, run: PhaseRun, occasion: Occasion, earlier: Sequence[Plan]) -> None:
-        """Run balancing on one service domain, unless throttles or a recent event of a node hold it back."""
+        """Balance one service domain unless throttles or a node event forbid it; moves of plans `earlier` count."""
         allowance = allowance_of(Phase.BALANCING, self.state, self.scheduler, earlier, self.now)
         reason = why_held_back(run, self.scheduler, occasion, allowance, self.now)
         if reason is not None:

@@ -136,29 +136,29 @@ class Refresh:
         if self.scheduler.is_delayed(self.domain.services, self.now):
             return self._idle(Stage.BALANCING, Idle.NODE_EVENT)
         allowance = self.scheduler.allowance(Action.BALANCING, self.replicas, self.now)
-        of_hour = self.scheduler.left_of_hour(self.now)
+        moves_left_in_hour = self.scheduler.left_of_hour(self.now)
         version = (self.state_version, self.load_version, (self.state.rows.past.newest,))
-        end = (*version, *(() if limit is None else (limit,) for limit in (allowance, of_hour)))
-        if self.record.at_fixed_point == end:
+        fixed_point = (*version, *(() if limit is None else (limit,) for limit in (allowance, moves_left_in_hour)))
+        if self.record.at_fixed_point == fixed_point:
             self.run.weigh_for_balancing()
             return self._idle(Stage.BALANCING, Idle.UNCHANGED)
         if not self.run.may_balance:
             return self._idle(Stage.BALANCING, Idle.BALANCED)
         if are_too_many_throttled(self.run, self.scheduler, self.domain.services, self.now):
             return self._idle(Stage.BALANCING, Idle.PARTITIONS_THROTTLED)
-        self.run.limit_moves(of_hour)
+        self.run.limit_moves(moves_left_in_hour)
         if self.run.limit_moves(allowance) == 0:
             return self._idle(Stage.BALANCING, Idle.THROTTLED)
         is_slow = self.scheduler.variant(self.record, Stage.BALANCING, version)
         self.run.balance(slow=is_slow)
-        self.record.at_fixed_point = None if self.run.changed or self.run.is_held_back else end
+        self.record.at_fixed_point = None if self.run.changed or self.run.is_held_back else fixed_point
         return Action.BALANCING
 
 
 def are_too_many_throttled(run: PhaseRun, scheduler: Scheduler, services: Sequence[int], now: float) -> bool:
     """Exclude partitions that moved too often before `now` from a run of balancing over `services`, by index.
 
-    Return whether these are too many of the imbalanced partitions for a balancing.
+    Return whether they are too large a share of the partitions that balancing may move.
     """
     config = scheduler.config
     if config.movement_per_partition_throttle_threshold is None:
@@ -213,11 +213,11 @@ def allowance_of(
 
 
 def left_of_hour(scheduler: Scheduler, earlier: Sequence[Plan], now: float) -> int | None:
-    """Return the moves that `max_moves_per_hour` leaves a domain at `now` after `earlier` ones; None: no limit."""
-    left = scheduler.left_of_hour(now)
-    if left is None:
+    """Return the moves that `max_moves_per_hour` leaves a domain at `now` after the plans `earlier`; None: no limit."""
+    moves_left = scheduler.left_of_hour(now)
+    if moves_left is None:
         return None
-    return max(0, left - sum(counted_moves_of(plan).total() for plan in earlier))
+    return max(0, moves_left - sum(counted_moves_of(plan).total() for plan in earlier))
 
 
 def place_within(run: PhaseRun, work: Work, allowance: int | None, left: int | None) -> int:
@@ -233,9 +233,9 @@ def place_within(run: PhaseRun, work: Work, allowance: int | None, left: int | N
             run.place(work.missing)
     elif not work.is_any:
         run.log.note_idle(Phase.PLACEMENT, Idle.NOTHING_TO_PLACE)
-    made = run.moves_so_far - before
+    moves_made = run.moves_so_far - before
     run.return_primaries(work.returns)
-    return made
+    return moves_made
 
 
 HELD_BACK = (Idle.THROTTLED, Idle.PARTITIONS_THROTTLED, Idle.NODE_EVENT)
@@ -253,7 +253,7 @@ def keep_due(record: DomainRecord, before: DomainRecord, plan: Plan) -> None:
 def why_held_back(
     run: PhaseRun, scheduler: Scheduler, occasion: Occasion, allowance: int | None, now: float
 ) -> Idle | None:
-    """Limit the moves of balancing to `allowance`, and return which delay or throttle forbids it, or None."""
+    """Limit the moves of balancing to `allowance`, and return which delay or throttle forbids it at `now`, or None."""
     is_limited = allowance is not None or scheduler.config.max_moves_per_hour is not None
     is_exhausted = is_limited and run.limit_moves(allowance) == 0
     if not run.may_balance:

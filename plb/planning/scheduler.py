@@ -153,7 +153,7 @@ class Scheduler:
         return stage is Stage.BALANCING and not (config.load_balancing_enabled and config.max_percentage_to_move > 0.0)
 
     def is_under_way(self, record: DomainRecord, version_of: Callable[[str], int | None], now: float) -> bool:
-        """Forget moves of the domain that are too old, or whose partition has changed; return whether any is under way.
+        """Forget moves of `record` that are too old at `now` or of a changed partition; return whether any is left.
 
         `version_of`: returns the present version of a partition by name; None: it exists no more.
         """
@@ -163,12 +163,12 @@ class Scheduler:
         return bool(record.under_way)
 
     def swaps_under_way(self, version_of: Callable[[str], int | None], now: float) -> int:
-        """Return the number of swaps under way in all domains; `version_of`: present version of a partition by name."""
+        """Return the number of swaps under way in all domains at `now`; `version_of`: as in `is_under_way`."""
         under_way = [record for record in self.records.values() if self.is_under_way(record, version_of, now)]
         return sum(swaps for record in under_way for _, _, swaps in record.under_way.values())
 
     def is_delayed(self, services: Iterable[int], now: float) -> bool:
-        """Return whether a node was added or removed too recently for balancing `services`, by index."""
+        """Return whether a node was added or removed too recently before `now` for balancing `services`, by index."""
         delays = {
             NodeChange.NEW: self.config.balancing_delay_after_new_node,
             NodeChange.DOWN: self.config.balancing_delay_after_node_down,
@@ -192,7 +192,7 @@ class Scheduler:
             self.moved += [(now, partition, count) for partition, count in moves.items()]
 
     def throttled(self, partitions: Iterable[str], now: float) -> set[str]:
-        """Return the partitions that have moved too often recently, so that balancing does not move them."""
+        """Return the partitions, by name, that have moved too often before `now` for balancing to move them again."""
         threshold = self.config.movement_per_partition_throttle_threshold
         if threshold is None:
             return set()
@@ -252,7 +252,7 @@ class Scheduler:
         return [(action, moves) for time, action, moves in self.issued if time > now - interval]
 
     def _is_recent(self, services: Iterable[int], delays: dict[NodeChange, float | None], now: float) -> bool:
-        """Return whether one of `services` has seen an event of a node less than its delay, of `delays`, ago."""
+        """Return whether one of `services` saw an event of a node less than its delay, of `delays`, before `now`."""
         seconds = {event: _seconds(delay) for event, delay in delays.items() if delay != 0.0}
         return bool(seconds and self.node_events) and any(
             now - self.node_events.get((service, event), -math.inf) < delay

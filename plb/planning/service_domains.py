@@ -83,7 +83,7 @@ def service_domains(
         return position
 
     def unite(position: int, other_position: int) -> None:
-        """Join the sets of the services at two positions; the root is the first of all."""
+        """Join the sets of the services at `position` and `other_position`; the root is the first of all."""
         first, second = sorted((find(position), find(other_position)))
         root[second] = first
 

@@ -253,7 +253,7 @@ def snapshot_of(planner: Planner) -> Snapshot:
 
 
 def _changed(records: Iterable[PartitionRecord], field: str) -> dict[str, Any]:
-    """Return the values of a field of `PartitionRecord` by partition name, without default values."""
+    """Return the values of a field of `PartitionRecord` by name of the partition, without default values."""
     default = attrs.fields_dict(PartitionRecord)[field].default
     values = {record.name: getattr(record, field) for record in records}
     return {name: value for name, value in values.items() if value is not default}
@@ -298,7 +298,7 @@ def _attributes_of(policy: object) -> dict[str, Any]:
 
 
 def _is_same(first: object, second: object) -> bool:
-    """Return whether two attributes are equal; objects without an equality are not."""
+    """Return whether the attributes `first` and `second` are equal; objects without an equality are not."""
     if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
         return type(first) is type(second) and np.array_equal(first, second)  # type: ignore[arg-type]
     try:
@@ -438,7 +438,7 @@ def _take_services(state: ClusterState, document: _Document) -> None:
     state.service_index = {state.services[index].name: index for index in present_services}
     state.feasibility_class_index = {key: place for place, key in enumerate(document.feasibility_classes)}
     state.feasibility_classes = [
-        FeasibilityClass(parse_expression(t), names) for t, names in document.feasibility_classes
+        FeasibilityClass(parse_expression(text), names) for text, names in document.feasibility_classes
     ]
     columns = zip(state.services, class_of_service, state.service_version, state.load_version, strict=True)
     for index, (service, feasibility_class, _, _) in enumerate(columns):

@@ -98,7 +98,7 @@ class Returns:
         return NOWHERE
 
     def _allows_primary(self, mask: RuleMask, primary: int, row: int, node: int) -> bool:
-        """Return whether the rules allow the primary on `node`, its kept place.
+        """Return whether the rules of `mask` allow the row `primary` on `node`, its kept place.
 
         `row`: the missing replica that would become the primary, which gives up its node, if it has one; or NOWHERE.
         """
@@ -118,7 +118,7 @@ class Returns:
         return allowed
 
     def _allows(self, mask: RuleMask, row: int, node: int) -> bool:
-        """Return whether the rules of `mask` and the extension constraints allow `row` on `node`."""
+        """Return whether the rules of `mask` and the extension constraints allow replica `row` on `node`."""
         proposal = self._proposal(row, node)
         if refusal(self._problem, self._solution, mask, proposal) != NO_REFUSAL:
             return False
@@ -128,7 +128,7 @@ class Returns:
         return extensions.refuse(extensions.configuration(self._problem, self._solution), proposal) is None
 
     def _proposal(self, row: int, node: int) -> Proposal:
-        """Return the move of `row` from its present node to `node`."""
+        """Return the move of replica `row` from its present node to `node`."""
         return Proposal(row, node, NOWHERE, int(self._solution.node[row]))
 
     def _node(self, place: int) -> int:
@@ -362,7 +362,7 @@ class RoleChanges:
         return extensions.allows_promotion(self.problem, promoted_problem, self.solution, row)
 
     def _with_primary(self, row: int, load: Int, feasibility_class: int) -> Problem:
-        """Return the problem with `row` as a primary with this `load`, (R,) quanta, and `feasibility_class`.
+        """Return the problem with replica `row` as a primary with this `load`, (R,) quanta, and `feasibility_class`.
 
         Capacity that a smaller load frees stays reserved.
         """
@@ -396,7 +396,7 @@ class RoleChanges:
             self._order(MoveKind.VOID, handover.partition, handover.void, self._reason(handover))
 
     def _order(self, kind: MoveKind, partition: str, row: int, reason: Reason) -> None:
-        """Add an order for `row`: a move that changes its role, or nothing, but not its node."""
+        """Add an order for `row` of `partition`, a name: a move that changes its role, or nothing, but not its node."""
         node = self.state.nodes[int(self.problem.origin[row])].name
         role = Role(int(self.problem.role[row]))
         source, target = (None, node) if kind is MoveKind.PROMOTE else (node, None)

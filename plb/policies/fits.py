@@ -44,7 +44,7 @@ def metric_weights(configuration: Configuration) -> Float:
 
 
 def shares_with(configuration: Configuration, row: int, nodes: Int) -> Float:
-    """Return the loads of `nodes` after `row` is placed there, (n, R), as shares of the capacities."""
+    """Return the loads of `nodes` after replica `row` is placed there, (n, R), as shares of the capacities."""
     problem, solution = configuration.problem, configuration.solution
     return np.asarray((solution.node_load[nodes] + problem.load[row]) * problem.inverse_capacity[nodes], np.float64)
 
@@ -56,7 +56,7 @@ class BestFit:
         self.name, self._weighting = f"best_fit_{weighting.value}", weighting
 
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
-        """Return the first of the feasible `nodes` with the largest W after `row` is placed there."""
+        """Return the first of the feasible `nodes` with the largest W after replica `row` is placed there."""
         return fullest(self._weighting, configuration, row, nodes)
 
 
@@ -67,22 +67,22 @@ class WorstFit:
         self.name, self._weighting = f"worst_fit_{weighting.value}", weighting
 
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
-        """Return the first of the feasible `nodes` with the smallest W after `row` is placed there."""
+        """Return the first of the feasible `nodes` with the smallest W after replica `row` is placed there."""
         return emptiest(self._weighting, configuration, row, nodes)
 
 
 def fullest(weighting: Weighting, configuration: Configuration, row: int, nodes: Int) -> int:
-    """Return the first of `nodes` with the largest W after `row` is placed there."""
+    """Return the first of `nodes` with the largest W after replica `row` is placed there."""
     return int(nodes[_combined_loads_with(weighting, configuration, row, nodes).argmax()])
 
 
 def emptiest(weighting: Weighting, configuration: Configuration, row: int, nodes: Int) -> int:
-    """Return the first of `nodes` with the smallest W after `row` is placed there."""
+    """Return the first of `nodes` with the smallest W after replica `row` is placed there."""
     return int(nodes[_combined_loads_with(weighting, configuration, row, nodes).argmin()])
 
 
 def _combined_loads_with(weighting: Weighting, configuration: Configuration, row: int, nodes: Int) -> Float:
-    """Return W of each of `nodes`, (n,), after `row` is placed there."""
+    """Return W of each of `nodes`, (n,), after replica `row` is placed there."""
     return weighted(weighting, configuration, shares_with(configuration, row, nodes))
 
 
@@ -126,7 +126,7 @@ class StandardDeviation:
     name = "standard_deviation"
 
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
-        """Return the first of the feasible `nodes` with the least sum of deviations with `row` there."""
+        """Return the first of the feasible `nodes` with the least sum of deviations with replica `row` there."""
         nodes = not_deactivated(configuration, nodes)
         problem, source = configuration.problem, configuration.node_of(row)
         shares, counted = configuration.shares, problem.counted
@@ -182,7 +182,7 @@ class PrvBestFit:
         object.__setattr__(self, "weighting", check_member(item, "weighting", self.weighting, Weighting))
 
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
-        """Return the fullest of the feasible `nodes` where a violation with `row` is less likely than theta.
+        """Return the fullest of the feasible `nodes` where a violation with replica `row` is less likely than theta.
 
         Without any, return the fullest of those where the probability rises least.
         """
@@ -212,7 +212,7 @@ class PrvWorstFit(PrvBestFit):
         object.__setattr__(self, "held_out", check_count(f"policy {self.name}", "held_out", self.held_out))
 
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
-        """Return the emptiest of the feasible `nodes` where a violation with `row` is less likely than theta.
+        """Return the emptiest of the feasible `nodes` where a violation with replica `row` is less likely than theta.
 
         Held-out nodes come last; without any node, return the emptiest of those where the probability rises least.
         """

@@ -160,7 +160,7 @@ class Learned:
         self._past = [*earlier[first:], (now, present)]
 
     def _observe(self, view: _View, shape: ObservationShape, row: int, nodes: Int) -> Observation:
-        """Return what the network sees of the cluster to place `row` on one of `nodes`."""
+        """Return what the network sees of the cluster to place replica `row` on one of `nodes`."""
         configuration = view.configuration
         machines = np.concatenate([view.past, view.upcoming(row)], axis=2)
         waiting = configuration.rows[configuration.solution.node[configuration.rows] == NOWHERE]
@@ -217,7 +217,7 @@ class _View:
         self._capacity = np.where(self._finite, capacity, 1.0)
 
     def knows(self, row: int) -> bool:
-        """Return whether `row` existed when the search began."""
+        """Return whether replica `row` existed when the search began."""
         return row < len(self._forecasts)
 
     def placed_without(self, row: int) -> tuple[Int, Int]:
@@ -236,7 +236,7 @@ class _View:
         return np.asarray(shares.transpose(0, 2, 1), np.float64)
 
     def shares_of(self, rows: Int, nodes: Int) -> Float:
-        """Return the expected demand of `rows`, (n, D, H), as a share of the mean capacity of `nodes`."""
+        """Return the expected demand of replicas `rows`, (n, D, H), as a share of the mean capacity of `nodes`."""
         finite = self._finite[nodes].any(axis=0)
         total = np.where(self._finite[nodes], self._capacity[nodes], 0.0).sum(axis=0)
         mean = np.where(finite, total / np.maximum(1, self._finite[nodes].sum(axis=0)), 1.0)

@@ -56,7 +56,7 @@ class Repacking(FirstFit):
         return _moves(configuration, row, node, leaving) if 0 < len(leaving) <= self.most_moves else ()
 
     def _classes(self, configuration: Configuration, rows: Int | int, nodes: Int | int) -> Int:
-        """Return the size class of each of `rows` on its node, (n,), or of one row on each of `nodes`.
+        """Return the size class of each replica of `rows` on its node, (n,), or of one row on each of `nodes`.
 
         Whole numbers keep a share of 1/i exact.
         """
@@ -67,7 +67,7 @@ class Repacking(FirstFit):
         return np.asarray(replicas_per_node.min(axis=-1).clip(1, self.size_classes), np.int64)
 
     def _smaller(self, configuration: Configuration, row: int) -> Int:
-        """Return the rows, ascending, that may move and are of a smaller class than `row` on their nodes."""
+        """Return the rows, ascending, that may move and are of a smaller class than replica `row` on their nodes."""
         problem, node = configuration.problem, configuration.solution.node
         may_move = (node != NOWHERE) & ~problem.leaving & (problem.movable | (problem.origin == NOWHERE))
         may_move[row] = False
@@ -98,7 +98,7 @@ def _free(configuration: Configuration, row: int) -> Int:
 
 
 def _first_node(configuration: Configuration, row: int, smaller: Int) -> int | None:
-    """Return the first node that takes `row` by all rules if the rows of `smaller` had no load, or None."""
+    """Return the first node that takes replica `row` by all rules if the rows of `smaller` had no load, or None."""
     problem = configuration.problem
     needed = problem.load[row] > 0
     free = _free(configuration, row)

@@ -112,10 +112,10 @@ def anchor_peaks(
     age: Float,
     anchoring: Anchoring,
 ) -> None:
-    """Fill in the peaks of the `selected` rows, (m,), that differ from those at `anchors`, and update `anchors`.
+    """Fill in the peaks of the `selected` rows, (m,), whose data differ from `anchors`, and update `anchors`.
 
-    `peak` (M+1, R, K) and `peak_ceiling` (M+1, R) are in quanta and modified; `trace` (M, K): rows of the history;
-    `age` (M,): seconds up to which growth is evaluated.
+    `peak` (M+1, R, K) and `peak_ceiling` (M+1, R) are in quanta and modified; `rows`: present data; `trace` (M, K):
+    rows of the history; `age` (M,): seconds up to which growth is evaluated.
     """
     for row in selected:
         before = anchors.age[row]

@@ -63,7 +63,7 @@ def _digest(slot: int, partition_name: bytes) -> bytes:
 
 @kernel
 def mixed(word: np.uint64) -> np.uint64:
-    """Return `word` mixed; a bijection."""
+    """Return `word` with its bits mixed, by a bijection of 64-bit words."""
     word = (word ^ (word >> SHIFT_30)) * FIRST_FACTOR
     word = (word ^ (word >> SHIFT_27)) * SECOND_FACTOR
     return word ^ (word >> SHIFT_31)

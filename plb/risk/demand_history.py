@@ -254,9 +254,9 @@ def _numbers(field: str, values: object, shape: tuple[int, ...], metrics: tuple[
 def _roles(role: object, traces: int) -> npt.NDArray[np.int64]:
     """Return the values of `Role` of a number of traces, (T,), or raise an error."""
     roles = _shaped("role", role, (traces,), np.float64)
-    refused = np.flatnonzero(~np.isin(roles, [r.value for r in Role]))
+    refused = np.flatnonzero(~np.isin(roles, [member.value for member in Role]))
     if len(refused):
-        allowed = "one of " + ", ".join(f"{r.value} ({r.name.lower()})" for r in Role)
+        allowed = "one of " + ", ".join(f"{member.value} ({member.name.lower()})" for member in Role)
         raise InvalidValueError(f"trace {refused[0]}", "role", float(roles[refused[0]]), allowed)
     return roles.astype(np.int64)
 

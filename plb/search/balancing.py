@@ -30,10 +30,10 @@ from plb.state.topology import is_packed, packs, reserves, strategy_of, target_e
 
 
 def emptying_moves(problem: Problem, start: Solution, config: PlbConfig, movable: Int) -> tuple[Problem, Int]:
-    """Return the problem with only the nodes that are to stay in use as targets, and the rows of `movable` on others.
+    """Return the problem with only nodes that stay in use as targets, and the `movable` rows, (n,), on other nodes.
 
-    For a packed metric, nodes above the mean of the counted nodes stay in use. For one that reserves nodes, all but as
-    many of the emptiest as are to be empty.
+    A packed metric keeps the nodes in use whose load is above the mean of the counted nodes. A metric that reserves
+    nodes keeps all but its emptiest ones. No row is returned if no node stays in use.
     """
     kept, to_be_empty = np.zeros((2, len(problem.limit)), np.bool_)
     is_leaving = np.zeros(len(movable), np.bool_)
@@ -57,6 +57,7 @@ def emptying_moves(problem: Problem, start: Solution, config: PlbConfig, movable
 
 def emptiest_nodes(problem: Problem, start: Solution, metric: int) -> Bool:
     """Return a mask, (N,), of the nodes that are the nearest to being empty of the metric with index `metric`."""
+    # marks the nodes in `start.picked`, scratch
     lack_of_empty_nodes(problem, start, metric)
     is_emptiest: Bool = start.picked == 1
     return is_emptiest
@@ -93,7 +94,7 @@ def balance(
     budget: Budget,
     services: Collection[int] | None = None,
 ) -> Annealed:
-    """Change the solution to the one of lowest energy that the variants find.
+    """Change the solution to the one of lowest energy that the variants find, and return its energy and the statistics.
 
     `services`: indices of the services whose replicas are proposed, or None for all; others move only with these.
     """
@@ -106,6 +107,7 @@ def balance(
     relief = relief_of(problem, config, budget, len(movable), limit) if is_plain else None
     if relief is None:
         return _best_of_variants(search, variants, seed, budget, movable, limit)
+    # some moves and a part of the budget are kept for the hottest nodes
     searched, search_budget = relief.held_back(problem, budget)
     search = attrs.evolve(search, problem=searched)
     result = _best_of_variants(search, variants, seed, search_budget, movable, limit - relief.moves)
@@ -117,9 +119,9 @@ def balance(
 def _best_of_variants(
     search: Search, variants: Sequence[Variant], seed: np.random.SeedSequence, budget: Budget, movable: Int, limit: int
 ) -> Annealed:
-    """Change the solution to the one of lowest energy that the variants find by moving rows of `movable`.
+    """Change the solution to the one of lowest energy that a variant finds by moving rows of `movable`, (n,).
 
-    `limit`: most rows displaced at once.
+    Variants share the budget and begin at the same solution. `limit`: most rows displaced at once.
     """
     problem, solution, config, others = search.problem, search.solution, search.config, search.others
     start_places = places_of(problem, solution, others)
@@ -200,6 +202,7 @@ def _lacks_empty_nodes(metric: Metric, empty: Bool, domains: Int) -> bool:
         return bool(empty.sum() < target)
     for domain_of_node in domains:
         counts = [int(empty[domain_of_node == domain].sum()) for domain in np.unique(domain_of_node)]
+        # evenly spread, each domain has `share` empty nodes, and some domains have one more
         share, domains_with_more = divmod(target, len(counts))
         domains_above = sum(1 for count in counts if count > share)
         if min(counts) < share or domains_above < domains_with_more:
@@ -219,7 +222,7 @@ def is_unbalanced(problem: Problem, solution: Solution, config: PlbConfig, quant
 
 
 def unbalanced_metrics(problem: Problem, solution: Solution, config: PlbConfig, quanta: MetricQuanta) -> Bool:
-    """Return which metrics are unbalanced over all services, (R,), by loads of counted nodes in user units."""
+    """Return which metrics are unbalanced over all services, (R,), by the loads of counted nodes in user units."""
     uneven = np.zeros(len(config.metrics), np.bool_)
     for metric_index, metric in enumerate(config.metrics):
         counted = problem.counted_for[:, metric_index]
@@ -251,9 +254,10 @@ def unbalanced_services(
 
 
 def _is_uneven(loads: Float, threshold: float, activity: float, highest: float) -> bool:
-    """Return whether max > min + 1 of `loads`, max/min exceeds `threshold`, and `highest` the activity threshold.
+    """Return whether loads are uneven: max > min + 1, max/min > `threshold`, and `highest` > `activity`.
 
-    `loads`, `highest`: loads of nodes in user units; 0 as `activity`, and 1 or less as `threshold`, exclude nothing.
+    `loads`: (n,) of nodes, and `highest`, the largest total load of a node, in user units. The ratio counts only if
+    `threshold` > 1 and the minimum is above 0, `highest` only if `activity` is not 0.
     """
     low, high = float(loads.min()), float(loads.max())
     active = activity == 0 or highest > activity

@@ -88,8 +88,8 @@ class Budget:
         """Return the budget of each of `searches` searches of a call that has begun: an equal part of the time left."""
         if self.seconds is None or self.until is None:
             return self
-        left = max(0.0, self.until - working_time())
-        return attrs.evolve(self, seconds=min(self.seconds, left / searches), until=None)
+        seconds_left = max(0.0, self.until - working_time())
+        return attrs.evolve(self, seconds=min(self.seconds, seconds_left / searches), until=None)
 
     @property
     def is_up(self) -> bool:
@@ -142,7 +142,7 @@ EXCHANGES: dict[str, Any] = {"exchange_probability": 0.5, "similar_exchange_shar
 
 
 def chosen_settings(problem: Problem, config: PlbConfig, budget: Budget, movable: int, limit: int) -> PlbConfig:
-    """Return balancing settings with a value for each that is None.
+    """Return the settings with a value for each setting of balancing that is None.
 
     `movable`: number of movable replicas; `limit`: most replicas that balancing may displace.
     """
@@ -168,8 +168,8 @@ def _default_settings(
     proposals_per_replica = proposals_of(_with_defaults(config, per_round, ()), budget) / max(1, movable)
     if config.extension_terms and proposals_per_replica >= LONG_FROM:
         return USUAL
-    costs = math.isfinite(problem.weights.tenths_of_move)
-    if not costs and limit >= FEW_MOVES * movable and proposals_per_replica >= LONG_FROM:
+    moves_cost = math.isfinite(problem.weights.tenths_of_move)
+    if not moves_cost and limit >= FEW_MOVES * movable and proposals_per_replica >= LONG_FROM:
         return LONG if proposals_per_replica >= LONG_FROM * CHAINS else {**LONG, "chains": 1}
     exchanges = EXCHANGES if proposals_per_replica >= EXCHANGES_FROM else {}
     return {**PRICED, **exchanges, "biased_sampling": _is_only_imbalance(problem, config)}
@@ -216,11 +216,14 @@ def _without_swaps(config: PlbConfig) -> PlbConfig:
 
 @lru_cache(maxsize=64)
 def _with_defaults(config: PlbConfig, per_round: int, defaults: tuple[tuple[str, Any], ...]) -> PlbConfig:
-    """Return settings with `per_round` proposals of a chain in a round, and `defaults`, by name, for what is None."""
+    """Return settings with `per_round` proposals of a chain in a round, and the values of `defaults` for what is None.
+
+    `defaults`: pairs of the name and the value of a setting.
+    """
     chosen = {name: value for name, value in defaults if getattr(config, name) is None}
     return attrs.evolve(config, simulated_annealing_iterations_per_round=per_round, **chosen)
 
 
 def stream_of(seed: np.random.SeedSequence, *positions: int) -> np.random.SeedSequence:
-    """Return the descendant of a seed by its position at each level, as `spawn` would make it among its siblings."""
+    """Return the descendant of a seed at these positions, one a level, as repeated `spawn` would make it."""
     return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, *positions), pool_size=seed.pool_size)

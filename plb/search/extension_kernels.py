@@ -101,7 +101,7 @@ class ExtensionState(NamedTuple):
 
 
 def no_extension_state(tally: Tally) -> ExtensionState:
-    """Return the state of a chain without extensions."""
+    """Return the state of a chain without extensions: empty arrays, and `tally` as scratch."""
     values = ("weight", "value", "after", "best")
     empty: Any = {name: np.empty(0, np.float64 if name in values else np.int64) for name in ExtensionState._fields}
     return ExtensionState(**{**empty, "tally": tally})
@@ -131,7 +131,7 @@ def end_call(extension_state: ExtensionState) -> None:
 def _refuses(
     problem: Problem, solution: Solution, extension_state: ExtensionState, constraint: int, proposal: Proposal
 ) -> bool:
-    """Return whether the constraint with this index, which has kernels, refuses a proposal."""
+    """Return whether the constraint with index `constraint`, which has kernels, refuses a proposal."""
     data, sums = pointer_to(extension_state.test_data[constraint]), pointer_to(extension_state.test_sums[constraint])
     if extension_state.adding[constraint] != NO_KERNEL:
         _count_moves(problem, solution, extension_state, constraint)
@@ -190,7 +190,7 @@ def is_refused(problem: Problem, solution: Solution, extension_state: ExtensionS
 def change_of(
     problem: Problem, solution: Solution, extension_state: ExtensionState, term: int, proposal: Proposal
 ) -> float:
-    """Return the change of the term with this index, which has kernels, by a proposal; 0 if it is not finite."""
+    """Return the change of the term with index `term`, which has kernels, by a proposal; 0 if it is not finite."""
     data, sums = pointer_to(extension_state.data[term]), pointer_to(extension_state.sums[term])
     begin_call(extension_state, CHANGE, term)
     change: float = _change(extension_state.change[term], problem, solution, data, sums, proposal)
@@ -203,7 +203,7 @@ def change_of(
 
 @kernel
 def foresee(problem: Problem, solution: Solution, extension_state: ExtensionState, proposal: Proposal) -> None:
-    """Add to the values of the terms in `after` their changes by a proposal."""
+    """Add the changes of the terms by a proposal to their values in `extension_state.after`."""
     for term in range(extension_state.change.shape[0]):
         if extension_state.change[term] == IN_PYTHON:
             change = _ask(extension_state, CHANGE, term, proposal)
@@ -241,7 +241,7 @@ def cost_in_terms(problem: Problem, solution: Solution, extension_state: Extensi
 
 @kernel
 def worst_of(extension_state: ExtensionState) -> int:
-    """Return the index of the term with the largest weighted increase in `after`, or NOWHERE if none increases."""
+    """Return the index of the term with the largest weighted increase from `value` to `after`, or NOWHERE."""
     worst, most = NOWHERE, 0.0
     for term in range(extension_state.weight.shape[0]):
         worsening = extension_state.weight[term] * (extension_state.after[term] - extension_state.value[term])
@@ -259,7 +259,7 @@ def copy_values(values: Float, destination: Float) -> None:
 
 @kernel
 def apply_with_terms(problem: Problem, solution: Solution, extension_state: ExtensionState, proposal: Proposal) -> None:
-    """Apply a proposal and update the sums of the terms."""
+    """Apply a proposal to the solution, and update the sums of the terms before."""
     for term in range(extension_state.keep.shape[0]):
         if extension_state.keep[term] == IN_PYTHON:
             _ask(extension_state, APPLY, term, proposal)

@@ -108,7 +108,8 @@ class ExtensionCallbacks:
     def _answer(self, question: int, index: int, row: int, target: int, partner: int, source: int) -> float:
         """Return the answer of extension `index` to a `question`, such as CHANGE, on a proposal; 0 after an error.
 
-        For PROPOSE, `target` is the seed of the random numbers; NOTE_BROKEN and NEWLY_BROKEN use no other argument.
+        `row`, `target`, `partner`, `source` are the proposal. For PROPOSE, `target` is the seed of the random numbers;
+        NOTE_BROKEN and NEWLY_BROKEN use no argument but `question`.
         """
         if self._error is not None:
             return 0.0
@@ -160,7 +161,10 @@ class ExtensionCallbacks:
         return named(error, TERM, term.name, "total" if by_trial else METHODS[question])
 
     def _propose(self, index: int, row: int, seed: int) -> int:
-        """Write the moves that the neighbourhood with this index proposes for `row`; return their number."""
+        """Write the moves that neighbourhood `index` proposes for replica `row` to `_moves`; return their number.
+
+        `seed`: of the random numbers of this call.
+        """
         neighbourhood, configuration = self._neighbourhoods[index], self._configuration
         assert not isinstance(neighbourhood, CompiledNeighbourhood)
         proposed = neighbourhood.propose(configuration, row, np.random.default_rng(seed))
@@ -175,7 +179,7 @@ class ExtensionCallbacks:
             np.copyto(present, correct)
 
     def _newly_broken(self) -> int:
-        """Return the index of the first constraint that is newly broken, or ALLOWED."""
+        """Return the index of the first constraint that some replica breaks and did not at NOTE_BROKEN, or ALLOWED."""
         names = [constraint.name for constraint in self._extensions.constraints]
         broken = self._extensions.broken_by_name(self._configuration)
         return next((names.index(name) for name, row in broken if (name, row) not in self._broken_before), ALLOWED)
@@ -312,12 +316,12 @@ def _begun_terms(extensions: Extensions, configuration: Configuration) -> tuple[
 
 
 def _data_of(extensions: Extensions, extension: object, configuration: Configuration) -> Any:
-    """Return the data of an extension, as its kernels get them."""
+    """Return the data of an extension as its kernels get them, or no values for an extension in Python."""
     return extensions.data_of(extension, configuration) if isinstance(extension, WithKernels) else NO_VALUES
 
 
 def _pointers(extensions: Sequence[object], values: Sequence[Any]) -> Int:
-    """Return the address of the data or sums, `values`, of each extension; NO_KERNEL for one in Python."""
+    """Return the addresses of `values`, the data or sums of each extension; NO_KERNEL for one in Python."""
     pairs = zip(extensions, values, strict=True)
     addresses = [address_of(value) if isinstance(extension, WithKernels) else NO_KERNEL for extension, value in pairs]
     return np.array(addresses, np.int64)

@@ -79,8 +79,8 @@ class Extensions:
     @property
     def may_leave_changes(self) -> bool:
         """Whether code of users is called, which may fail to undo what it tries in a solution."""
-        of_users = self.terms or self.constraints or self.neighbourhoods
-        return bool(of_users or type(self.policy) not in map(type, KNOWN_POLICIES))
+        extensions_of_users = self.terms or self.constraints or self.neighbourhoods
+        return bool(extensions_of_users or type(self.policy) not in map(type, KNOWN_POLICIES))
 
     @property
     def has_python(self) -> bool:
@@ -92,7 +92,7 @@ class Extensions:
 
     @contextmanager
     def kernel_errors(self) -> Iterator[None]:
-        """Return a context that raises the error of an extension's kernel, which chains let pass, with its name."""
+        """Return a context that turns an error of an extension's kernel into one that names the extension."""
         try:
             yield
         except Exception as error:
@@ -105,7 +105,7 @@ class Extensions:
             raise failure from error
 
     def _failure(self, error: Exception, question: int, index: int, *moves: int) -> BaseException:
-        """Return an error of a kernel as one that names the extension, which is given by what the kernel answered.
+        """Return an error of a kernel as one that names the extension whose kernel was running.
 
         `question`, `index`, `moves`: see `ExtensionState.running`.
         """
@@ -131,7 +131,7 @@ class Extensions:
         return tuple(copied(NEIGHBOURHOOD, neighbourhood) for neighbourhood in self.neighbourhoods)
 
     def data_of(self, extension: WithKernels, configuration: Configuration) -> Any:
-        """Return the data of an extension with kernels, made once for the chains of a problem."""
+        """Return the data of an extension with kernels; they are computed once for all chains of a problem."""
         problem, key = configuration.problem, f"{extension.kind} {extension.name}"
         problem_and_data = self._data.get(key)
         if problem_and_data is None or problem_and_data[0] is not problem:
@@ -140,13 +140,13 @@ class Extensions:
         return problem_and_data[1]
 
     def sums_of(self, index: int, configuration: Configuration) -> Any:
-        """Return the sums of the constraint with this index, computed from scratch; nothing for one without kernels."""
+        """Return the sums of the constraint with this index from scratch; no values for one without kernels."""
         constraint = self.constraints[index]
         with errors_of(CONSTRAINT, constraint.name, "new_sums"):
             return sums_from_scratch(constraint, configuration)
 
     def journalled(self, solution: Solution) -> Solution:
-        """Return a solution with a journal of its moves if a constraint follows them; it shares all else."""
+        """Return the solution with a journal of its moves if a constraint follows them; all other arrays are shared."""
         follows = any(
             isinstance(constraint, CompiledConstraint) and constraint.has_sums for constraint in self.constraints
         )
@@ -158,7 +158,7 @@ class Extensions:
         return {term.name: _total(term, configuration) for term in self.terms}
 
     def weighted(self, values: Mapping[str, float]) -> float:
-        """Return the weighted sum of values of the terms: their contribution to the energy."""
+        """Return the weighted sum of `values`, terms by name: their contribution to the energy."""
         return sum(weight * values[name] for name, weight in self.weights.items())
 
     def refusal(self, configuration: Configuration, proposal: Proposal) -> str | None:
@@ -177,9 +177,10 @@ class Extensions:
         return name
 
     def allows_promotion(self, before: Problem, after: Problem, solution: Solution, row: int) -> bool:
-        """Return whether the constraints allow `row` to become a primary on its node; count a refusal.
+        """Return whether the constraints allow replica `row` to become a primary on its node; count a refusal.
 
-        None may refuse the primary there, and none may become violated. `before`, `after`: with the old and new role.
+        No constraint may refuse the primary there, and none may become violated. `before`, `after`: with the old and
+        the new role of the replica.
         """
         node = solution.node.copy()
         node[row] = NOWHERE
@@ -211,7 +212,7 @@ class Extensions:
         return [name for name, row in self.broken_by_name(after) if (name, row) not in broken_before]
 
     def refused_nodes(self, problem: Problem, solution: Solution, row: int, nodes: Int) -> dict[int, str]:
-        """Return the `nodes` that a constraint refuses to `row`, each with the name of the first such constraint."""
+        """Return the `nodes` that a constraint refuses to replica `row`, each with the name of the first one."""
         configuration = self.configuration(problem, solution)
         names = {node: self.refusal(configuration, Proposal(row, node)) for node in nodes.tolist()}
         return {node: name for node, name in names.items() if name is not None}
@@ -220,7 +221,7 @@ class Extensions:
 def extensions_of(
     state: ClusterState, engine_extensions: EngineExtensions, now: float, history: DemandHistory | None
 ) -> Extensions | None:
-    """Return the extensions of an engine for one plan, copied but for the policy; None if it has none."""
+    """Return the extensions of an engine for a plan at `now`, seconds, copied but for the policy; None without any."""
     if not engine_extensions.is_any and not engine_extensions.config.soft_capacity:
         return None
     return Extensions(
@@ -245,7 +246,7 @@ def energy_with(extensions: Extensions | None, problem: Problem, solution: Solut
 
 
 def _row(configuration: Configuration, row: int) -> int:
-    """Return `row`, which an extension returned, as a whole number; raise `ValueError` if the table has no such row."""
+    """Return `row`, which an extension returned, as a whole number; raise `ValueError` if no replica has it."""
     index, count = int(row), len(configuration.solution.node)
     if index != row or not 0 <= index < count:
         raise ValueError(f"{row} is no row, a whole number from 0 to {count - 1}")

@@ -53,7 +53,7 @@ class Relief:
 
 
 def relief_of(problem: Problem, config: PlbConfig, budget: Budget, movable: int, limit: int) -> Relief | None:
-    """Return what the search leaves for the hottest nodes, or None if it may move enough or no node can be hot.
+    """Return what the search leaves for the hottest nodes; None if it may move enough or cannot tell hot nodes.
 
     `movable`: number of replicas that may move; `limit`: largest number that balancing may displace.
     """
@@ -84,7 +84,7 @@ class HotNodes(NamedTuple):
 
 
 def hot_nodes(problem: Problem, solution: Solution, rows: Int, relief: Relief) -> HotNodes:
-    """Return the `relief.moves` most utilised nodes in service, with the `rows` that are on them."""
+    """Return the `relief.moves` most utilised nodes in service, with the replicas `rows` that are on them."""
     utilisation = np.where(problem.counted, _utilisations(problem, solution), 0.0)
     order = np.argsort(-utilisation, kind="stable")
     nodes = order[: relief.moves]
@@ -111,7 +111,10 @@ def _utilisations(problem: Problem, solution: Solution) -> Float:
 def relieve(
     problem: Problem, solution: Solution, enforced: RuleMask, limit: int, hot: HotNodes, rng: Stream, tally: Tally
 ) -> None:
-    """Move replicas off the hottest node while that lowers the energy; at most `limit` rows may then be displaced."""
+    """Move replicas off the hottest node while that lowers the energy; `limit`: largest number of displaced rows.
+
+    The rules in `enforced` bind the moves. Nodes that no move relieves are marked in `hot`; `tally` counts proposals.
+    """
     last_proposal = tally[GENERATED] + hot.draws * hot.nodes.shape[0]
     index = _hottest(problem, solution, hot)
     while index != NOWHERE and tally[GENERATED] + hot.draws <= last_proposal:
@@ -139,7 +142,7 @@ def _hottest(problem: Problem, solution: Solution, hot: HotNodes) -> int:
 def utilisation_after(problem: Problem, solution: Solution, node: int, leaver: int, newcomer: int) -> float:
     """Return the largest utilisation of `node` over the balanced metrics after one row leaves and another arrives.
 
-    `leaver`, `newcomer`: these rows, or NOWHERE.
+    `leaver`, `newcomer`: these rows, or NOWHERE for none.
     """
     highest = 0.0
     for metric in range(problem.load.shape[1]):
@@ -161,10 +164,10 @@ def _best_leave(
     rng: Stream,
     tally: Tally,
 ) -> Proposal:
-    """Return the best of random moves off the hot node at position `index`, or rows of NOWHERE if none is better.
+    """Return the best of random moves off the hot node at position `index`, or all NOWHERE if none is better.
 
-    The best has the lowest energy of those after which the node is at most at the level, or else leaves the node least
-    hot. The energy has to decrease, and at most `limit` rows may be displaced.
+    The best move has the lowest energy of the moves after which the node is at most at the level, or else leaves the
+    node least hot. It lowers the energy, displaces at most `limit` rows, and satisfies the `enforced` rules.
     """
     node, rows = hot.nodes[index], hot.rows[hot.first[index] : hot.first[index + 1]]
     best = Proposal(NOWHERE, NOWHERE, NOWHERE, NOWHERE)

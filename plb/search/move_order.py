@@ -25,7 +25,10 @@ class Steps(NamedTuple):
 
 
 def executable_order(problem: Problem, solution: Solution, steps: Steps) -> Steps:
-    """Return `steps` in an order in which no target has a sibling or, if possible, is full: swaps, moves, then adds."""
+    """Return `steps` in an order in which no target has a sibling or, if possible, is full.
+
+    Where the order is free, swaps come first, then moves, then adds.
+    """
     if len(steps.row) < 2:
         return steps
     preferred = np.lexsort((steps.row, steps.partner == NOWHERE, problem.origin[steps.row] == NOWHERE))
@@ -124,7 +127,7 @@ def _queue_of(problem: Problem, solution: Solution, steps: Steps) -> _Queue:
 
 
 def _trees(end: Int, is_swap: Bool, nodes: int) -> tuple[Int, Int, Int, int]:
-    """Return `_Queue.tree`, `leaves` and `leaf`, and the number of places of all trees.
+    """Return `_Queue.tree`, `leaves` and `leaf`, and the number of places of all trees; `nodes`: number of nodes.
 
     `end`: as in `_Queue`; `is_swap`: (S,). A step may be in the crowd of its target, a swap in the crowds of both ends.
     """
@@ -158,7 +161,7 @@ def _put_in_order(problem: Problem, solution: Solution, queue: _Queue, order: In
 
 @kernel
 def _start(problem: Problem, solution: Solution, queue: _Queue) -> None:
-    """Fill a new queue: take the growths of all steps from the free loads, count blockers, fill heaps and leaves."""
+    """Fill a new queue: free loads before any step, blockers, the leaf of each step, and both heaps."""
     for step in range(queue.row.shape[0]):
         _grow(queue, step, -1)
         for side in range(2):
@@ -178,7 +181,7 @@ def _start(problem: Problem, solution: Solution, queue: _Queue) -> None:
 
 @kernel
 def _siblings_that_leave(problem: Problem, solution: Solution, queue: _Queue, row: int) -> int:
-    """Return how many siblings of `row` have yet to leave its target."""
+    """Return how many siblings of replica `row` have yet to leave its target."""
     leaving = 0
     sibling = problem.sibling[row]
     while sibling != row:
@@ -189,7 +192,7 @@ def _siblings_that_leave(problem: Problem, solution: Solution, queue: _Queue, ro
 
 @kernel
 def _grow(queue: _Queue, step: int, sign: int) -> None:
-    """Take `sign`, 1 or -1, times the growth of `step` from the free load of its target, and add it to its source."""
+    """Apply (`sign` 1) or take back (-1) the growth of `step` in the free loads of its target and its source."""
     for metric in range(queue.growth.shape[1]):
         queue.free[queue.end[0, step], metric] -= sign * queue.growth[step, metric]
         if queue.end[1, step] != NOWHERE:
@@ -267,7 +270,7 @@ def _execute(problem: Problem, solution: Solution, queue: _Queue, step: int) -> 
 
 @kernel
 def _unblock(problem: Problem, solution: Solution, queue: _Queue, row: int) -> None:
-    """Note that `row` has left its origin: steps of siblings that go there have one blocker less."""
+    """Note that replica `row` has left its origin: steps of siblings that go there have one blocker less."""
     sibling = problem.sibling[row]
     while sibling != row:
         step = queue.step_of[sibling]
@@ -292,7 +295,7 @@ def _join_crowd(queue: _Queue, step: int, side: int) -> None:
 
 @kernel
 def _release(queue: _Queue, node: int) -> None:
-    """Make the first step of the crowd of `node` that now fits there a candidate; NOWHERE has no crowd."""
+    """Make the first step of the crowd of `node` that fits there a candidate; nothing happens for NOWHERE."""
     if node == NOWHERE:
         return
     leaf = _first_leaf(queue, node)

@@ -35,10 +35,10 @@ from plb.state.topology import is_packed, packs, reserves, strategy_of
 
 
 def filtered(problem: Problem, solution: Solution, config: PlbConfig, rows: Int) -> Problem | None:
-    """Return the problem with fewer targets for new `rows`, or None if the filter removes no target.
+    """Return the problem with fewer targets for new rows, or None if the filter removes no target.
 
-    A metric may limit rows with load of it to some nodes (`_kept_by`). A target stays if, for some row, all metrics of
-    which the row has load keep it.
+    `rows`: (m,) rows to place. A metric may limit rows that have load of it to some nodes (`_kept_by`). A target stays
+    if, for some row, all metrics of which the row has load keep it.
     """
     kept_by_metric = {
         metric_index: _kept_by(problem, solution, metric, metric_index, rows)
@@ -62,7 +62,7 @@ def _filters(metric: Metric) -> bool:
 
 
 def _kept_by(problem: Problem, solution: Solution, metric: Metric, metric_index: int, rows: Int) -> Bool:
-    """Return a mask, (N,), of the nodes to which a metric limits new `rows`: those without a limit, and some others.
+    """Return a mask, (N,), of the nodes to which a metric limits new `rows`: nodes without a limit, and some others.
 
     `metric_index`: index of `metric`.
     """
@@ -80,6 +80,7 @@ def _kept_by(problem: Problem, solution: Solution, metric: Metric, metric_index:
         metric.placement_heuristic_incoming_load_factor * float(load.sum()),
         metric.placement_heuristic_empty_space_percent * float(empty),
     )
+    # replicas of one partition need as many nodes
     least_nodes = _largest_partition(problem, rows) - int(kept.sum())
     if packs(metric):
         return kept | _fullest(
@@ -89,17 +90,17 @@ def _kept_by(problem: Problem, solution: Solution, metric: Metric, metric_index:
 
 
 def _free_capacity(problem: Problem, solution: Solution, metric: int) -> Float:
-    """Return the free quanta of each node of the metric with index `metric`, (N,); of no meaning without a limit."""
+    """Return the free quanta of each node, (N,), of the metric with index `metric`; meaningless without a limit."""
     load = solution.node_load[:, metric] + problem.leaving_load[:, metric]
     free_capacity: Float = np.maximum(problem.limit[:, metric] - load, 0).astype(np.float64)
     return free_capacity
 
 
 def _fullest(solution: Solution, metric: int, free: Float, offered: Bool, least_free: float, least_nodes: int) -> Bool:
-    """Return a mask, (N,), of the fullest of some nodes by load of the metric with index `metric`.
+    """Return a mask, (N,), of the nodes of `offered`, (N,), that have most load of the metric with index `metric`.
 
-    `offered`: (N,) the nodes to choose from, all if necessary; `free`: (N,) quanta. Chosen are `least_nodes` at least,
-    with `least_free` quanta at least.
+    Chosen are `least_nodes` at least, and so many that their `free`, (N,) quanta, adds up to `least_free` at least; all
+    if there are fewer.
     """
     order = np.argsort(-solution.node_load[:, metric], kind="stable")
     kept = np.zeros(len(free), np.bool_)
@@ -115,10 +116,10 @@ def _fullest(solution: Solution, metric: int, free: Float, offered: Bool, least_
 def _least_loaded(
     problem: Problem, solution: Solution, metric: int, offered: Bool, least_free: float, least_nodes: int
 ) -> Bool:
-    """Return a mask, (N,), of the least utilised of some nodes in the metric with index `metric`.
+    """Return a mask, (N,), of the least utilised nodes of `offered`, (N,), in the metric with index `metric`.
 
-    `offered`: (N,) the nodes to choose from. Chosen are `least_nodes` at least, and so many that `least_free` quanta
-    can be added to them before all have the load of the next; with 0, all offered.
+    Chosen are `least_nodes` at least, and so many that `least_free` quanta can be added to them before all have the
+    load of the next node; with 0, all nodes offered.
     """
     load = solution.node_load[:, metric]
     order = np.argsort(load * problem.inverse_capacity[:, metric], kind="stable")
@@ -135,7 +136,7 @@ def _least_loaded(
 
 
 def _largest_partition(problem: Problem, rows: Int) -> int:
-    """Return the largest number of `rows` of one partition: as many nodes are needed."""
+    """Return the largest number of rows of one partition among `rows`, (m,)."""
     rows_of_partition = Counter(min(siblings_of(problem, row)) for row in rows.tolist())
     return max(rows_of_partition.values(), default=0)
 
@@ -150,9 +151,10 @@ def place_rows(
     *,
     with_moves: bool,
 ) -> Annealed:
-    """Place each of `rows` in the solution; rows without a feasible node stay at NOWHERE.
+    """Place each replica of `rows` in the solution; rows without a feasible node stay at NOWHERE.
 
-    `masks`: enforced rules, from all to only the hard ones; `with_moves`: whether existing replicas may be evicted.
+    `masks`: enforced rules, from all to only the hard ones, which apply where a stricter mask finds no node;
+    `all_or_nothing`: (m,) groups that are placed as a whole; `with_moves`: whether existing replicas may be evicted.
     """
     problem, solution, config, extensions = search.problem, search.solution, search.config, search.extensions
     slots = migration_slots(problem, solution, config.max_percentage_to_move_for_placement) if with_moves else 0
@@ -199,7 +201,10 @@ def _stages(
 def _place_randomly(
     search: Search, rows: Int, all_or_nothing: PlacementGroups, enforced: RuleMask, tries: int, rng: Stream
 ) -> None:
-    """Place `rows` on random feasible nodes, with `dummy_plb_enabled` on the newest, in at most `tries` tries."""
+    """Place replicas `rows` on random nodes that the `enforced` rules allow, in at most `tries` tries.
+
+    With `dummy_plb_enabled`, a replica goes to the newest allowed node.
+    """
     problem, solution, takes_last_node = search.problem, search.solution, search.config.dummy_plb_enabled
     constraints = constraints_of(search.extensions, problem, solution)
     state, transaction = constraints.state, new_transaction(2 * len(rows))

@@ -43,7 +43,7 @@ Place = Callable[[int], Sequence[Proposal]]
 def repair_applications_by_policy(configuration: Configuration, repaired: RuleMask, place: Place) -> None:
     """Move replicas off nodes too many of an application, then off nodes where it exceeds its capacity.
 
-    `repaired`: the rules to repair; each of the two is repaired only if it is among them.
+    `repaired`: the rules to repair; each of the two is repaired only if it is among them. `place`: moves one row.
     """
     for application in broken_applications(configuration.problem, configuration.solution, repaired).tolist():
         if repaired >> scale_out.RULE & 1:
@@ -126,7 +126,7 @@ class Decisions:
         return Stream(stream_of(self._seed, 0))
 
     def place(self, row: int, enforced: RuleMask) -> list[Proposal]:
-        """Move `row` and its children to the node that the policy chooses under the enforced rules.
+        """Move replica `row` and its children to the node that the policy chooses under the enforced rules.
 
         Return the moves that undo this, to be applied in reverse order; none if the row stays.
         """
@@ -164,7 +164,7 @@ class Decisions:
                 self._relieve(node, enforced)
 
     def _relieve(self, node: int, enforced: RuleMask) -> None:
-        """Move replicas off `node`, in the policy's order, until it is within its limits or none is left."""
+        """Move replicas off `node`, in the policy's order, until it is within its limits or no replica is left."""
         problem, solution = self.problem, self.solution
         rows = np.empty(len(solution.node), np.int64)
         rows = rows[: _find_overloading(problem, solution, node, rows)]
@@ -178,14 +178,15 @@ class Decisions:
             position += 1
 
     def _move_breaking(self, repaired: RuleMask, enforced: RuleMask, suspects: Callable[[], Int]) -> None:
-        """Move each movable row of `suspects()` that breaks one of the rules to repair, other than capacity."""
+        """Move each movable row of `suspects()` that breaks a rule of `repaired`, other than capacity."""
         for row in breaking_rows(self.problem, self.solution, repaired, suspects()):
+            # an earlier move may have repaired this row
             still_breaks = len(breaking_rows(self.problem, self.solution, repaired, np.array([row]))) > 0
             if self.problem.movable[row] and still_breaks:
                 self.place(int(row), enforced)
 
     def _nodes(self, row: int, enforced: RuleMask) -> Int:
-        """Return the nodes, ascending, on which no rule and no constraint refuses `row`, and count the refusals."""
+        """Return the nodes, ascending, on which no enforced rule and no constraint refuses `row`; count refusals."""
         allowed = np.empty(self.configuration.nodes, np.int64)
         allowed = allowed[: _find_allowed(self.problem, self.solution, enforced, row, allowed, self.tally)]
         if self.extensions.constraints:
@@ -207,7 +208,7 @@ class Decisions:
         return all_made and (not requested or bool(self.solution.totals.displaced <= self._slots))
 
     def _is_allowed(self, proposal: Proposal, enforced: RuleMask) -> bool:
-        """Return whether a requested move or exchange is one of movable or new rows and allowed; count a refusal."""
+        """Return whether a requested proposal moves only movable or new rows and nothing refuses it; count refusals."""
         for relocation in self.configuration.relocations(proposal):
             is_new = self.problem.origin[relocation.row] == NOWHERE
             if relocation.target == relocation.source or not (is_new or self.problem.movable[relocation.row]):
@@ -253,7 +254,10 @@ class Decisions:
 
 @kernel
 def _find_allowed(problem: Problem, solution: Solution, enforced: RuleMask, row: int, nodes: Int, tally: Tally) -> int:
-    """Write to `nodes`, (N,), those on which no rule or budget refuses `row`, count all, and return their number."""
+    """Write to `nodes`, (N,), the nodes on which no enforced rule refuses `row`, and return their number.
+
+    `tally` counts the proposals and the refusals.
+    """
     allowed = 0
     for node in range(nodes.shape[0]):
         if node == solution.node[row]:
@@ -305,7 +309,7 @@ def _find_overloading(problem: Problem, solution: Solution, node: int, rows: Int
 
 @kernel
 def _next_overloading(problem: Problem, solution: Solution, node: int, rows: Int, begin: int) -> int:
-    """Return the first position from `begin` on in `rows` of one that adds to an overload of `node`, or their count."""
+    """Return the first position from `begin` on in `rows` whose row adds to an overload of `node`, or their number."""
     for position in range(begin, rows.shape[0]):
         if _overloads(problem, solution, node, rows[position]):
             return position
@@ -314,7 +318,7 @@ def _next_overloading(problem: Problem, solution: Solution, node: int, rows: Int
 
 @kernel
 def _overloads(problem: Problem, solution: Solution, node: int, row: int) -> bool:
-    """Return whether `row` is on `node` and has load of a metric of which the node exceeds its repair limit."""
+    """Return whether replica `row` is on `node` and has load of a metric of which the node exceeds its repair limit."""
     if solution.node[row] != node:
         return False
     for metric in range(problem.load.shape[1]):
@@ -332,9 +336,10 @@ def place_by_policy(
     seed: np.random.SeedSequence,
     slots: int,
 ) -> Annealed:
-    """Place each of `rows` in the solution in turn; where the policy declines, ask it again under the next of `masks`.
+    """Place replicas `rows` in turn; where the policy declines, ask it again under the next of `masks`.
 
-    `masks`: enforced rules, from all to only the hard ones; `slots`: most displaced rows, 0: no evictions.
+    `masks`: enforced rules, from all to only the hard ones; `all_or_nothing`: (m,) groups that are placed as a whole;
+    `slots`: most displaced rows, 0: no evictions.
     """
     decisions = Decisions(search, seed, slots)
     unplaced_rows = np.array(rows, np.int64)
@@ -360,6 +365,7 @@ def repair_by_policy(
     decisions = Decisions(search, seed, len(search.solution.node))
 
     def suspects() -> Int:
+        """Return the rows that may break a rule in the present solution."""
         return suspects_after(search.problem, search.solution, breaking, search.others)
 
     for mask in masks:
@@ -368,7 +374,7 @@ def repair_by_policy(
 
 
 def _place_in_turn(configuration: Configuration, rows: Int, all_or_nothing: PlacementGroups, place: Place) -> None:
-    """Place each of `rows` that has a feasible node by `place`, and groups only as a whole."""
+    """Place each replica of `rows` by `place`; a group of `all_or_nothing`, (m,), is placed as a whole or not."""
     inverse_moves: list[Proposal] = []
     group, group_begin, given_up = NOWHERE, 0, False
     for row, next_group in zip(rows.tolist(), all_or_nothing.tolist(), strict=True):

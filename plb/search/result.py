@@ -74,7 +74,7 @@ def proposals_of(tally: Tally, larger_steps: Proposals) -> Proposals:
 def moves_of(
     state: ClusterState, problem: Problem, solution: Solution, rows: Int, reasons: Mapping[int, Reason]
 ) -> PlanMoves:
-    """Return, in an executable order, the moves of `rows` (ascending, not on their origins) for these `reasons`."""
+    """Return the moves of `rows` (ascending, not on their origins) in an executable order; `reasons`: by row."""
     is_gone = solution.node[rows] == NOWHERE
     row, partner = executable_order(problem, solution, steps_to(problem, solution, rows[~is_gone]))
     is_new = problem.origin[row] == NOWHERE
@@ -119,7 +119,7 @@ def steps_to(problem: Problem, solution: Solution, rows: Int) -> Steps:
 
 @kernel
 def _find_partners(problem: Problem, solution: Solution, rows: Int, partner: Int) -> None:
-    """Write to `partner`, (m,), the secondary with which each of `rows` that is a primary has exchanged nodes."""
+    """Write to `partner`, (m,), the secondary with which each primary of `rows`, (m,), has exchanged nodes."""
     for index in range(rows.shape[0]):
         row = rows[index]
         if problem.origin[row] == NOWHERE or problem.role[row] != PRIMARY:

@@ -69,7 +69,8 @@ def relieve_nodes_at_risk(
 ) -> Annealed:
     """Move replicas off the nodes at risk, as long as that avoids more than it costs and the budget lasts.
 
-    Parents of an affinity stay, as their children would have to follow.
+    `count` has the expected violations of each node and is kept current. Parents of an affinity stay, as their children
+    would have to follow.
     """
     rows = np.flatnonzero(problem.movable & (solution.node != NOWHERE) & (problem.first_child == NOWHERE))
     movable = Movable(rows, rows.copy(), rows.copy(), limits)
@@ -90,7 +91,10 @@ def relieve_nodes_at_risk(
 def _relieve_riskiest(
     problem: Problem, solution: Solution, count: SoftCount, movable: Movable, stuck: Bool, rng: Stream, tally: Int
 ) -> bool:
-    """Make the best move of the riskiest node, or mark it in `stuck`, (N,); return whether there was such a node."""
+    """Make the best move of the riskiest node, or mark it in `stuck`, (N,); return whether there was such a node.
+
+    The solution, `count` and `tally` change with the move.
+    """
     node = _riskiest(count, stuck)
     if node == NOWHERE:
         return False
@@ -118,7 +122,7 @@ def _riskiest(count: SoftCount, stuck: Bool) -> int:
 def _best_offer(
     problem: Problem, solution: Solution, count: SoftCount, movable: Movable, node: int, rng: Stream, tally: Int
 ) -> Offer:
-    """Return the move of a replica of a node that is worth most after its cost, or else the best exchange found."""
+    """Return the move of a replica of `node` that is worth most after its cost, or else the best exchange found."""
     best = Offer(Proposal(NOWHERE, NOWHERE, NOWHERE, NOWHERE), LEAST_WORTH)
     rows = _list_rows_on(problem, solution, count, movable, node)
     first, targets = int(uniform(rng) * problem.targets.shape[0]), problem.targets.shape[0]
@@ -144,7 +148,7 @@ def _best_offer(
 
 @kernel
 def _may_exchange(count: SoftCount, node: int) -> bool:
-    """Return whether all that a node and another one expect is worth the cheapest exchange."""
+    """Return whether avoiding all violations of `node` and of another node is worth the cheapest exchange."""
     most = 0
     for partner_node in range(count.violations.shape[0]):
         if partner_node != node:
@@ -154,7 +158,7 @@ def _may_exchange(count: SoftCount, node: int) -> bool:
 
 @kernel
 def _list_rows_on(problem: Problem, solution: Solution, count: SoftCount, movable: Movable, node: int) -> int:
-    """Write the movable rows on a node to `Movable.here`, by descending gain, and return their number."""
+    """Write the movable rows on `node` to `movable.here` and `gains`, by descending gain; return their number."""
     number = 0
     for row in movable.rows:
         if solution.node[row] == node:
@@ -181,7 +185,7 @@ def _better(
 ) -> Offer:
     """Return the proposal if it is allowed and worth more than `best`, else `best`; cheap bounds come first.
 
-    `gain`: units that the source node loses with the row.
+    `gain`: units of expected violations that the source node loses with the row.
     """
     row, target, partner, node = proposal
     if tally[GENERATED] >= movable.limits.proposals:
@@ -210,7 +214,7 @@ def _better(
 
 @kernel
 def _is_no_change(problem: Problem, row: int, partner: int) -> bool:
-    """Return whether two rows are siblings of one role, whose exchange changes nothing but names."""
+    """Return whether `row` and `partner` (or NOWHERE) are siblings of one role: an exchange changes only names."""
     return partner != NOWHERE and problem.role[row] == problem.role[partner] and are_siblings(problem, row, partner)
 
 

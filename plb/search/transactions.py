@@ -74,7 +74,7 @@ def may_move(
 def quick_target(
     problem: Problem, solution: Solution, extension_state: ExtensionState, enforced: RuleMask, row: int, rng: Stream
 ) -> int:
-    """Return the first of a few random other nodes that all rules and constraints allow for `row`, or NOWHERE."""
+    """Return the first of a few random other nodes that enforced rules and constraints allow `row`, or NOWHERE."""
     targets = problem.targets
     if targets.shape[0] == 0:
         return NOWHERE
@@ -95,8 +95,9 @@ def takes_place(rng: Stream, candidates: int) -> bool:
 def random_target(
     problem: Problem, solution: Solution, extension_state: ExtensionState, enforced: RuleMask, row: int, rng: Stream
 ) -> int:
-    """Return a random other node that every rule and constraint allows for `row`, or NOWHERE."""
+    """Return a random other node that all enforced rules and all constraints allow for `row`, or NOWHERE."""
     chosen, source = quick_target(problem, solution, extension_state, enforced, row, rng), solution.node[row]
+    # without a free budget of moves, no node is allowed
     if chosen != NOWHERE or (source != NOWHERE and budget_that_holds(problem, solution, row) != NO_REFUSAL):
         return chosen
     candidates = 0
@@ -114,7 +115,7 @@ def random_target(
 def last_target(
     problem: Problem, solution: Solution, extension_state: ExtensionState, enforced: RuleMask, row: int
 ) -> int:
-    """Return the most recently created node that every rule and constraint allows for `row`, or NOWHERE."""
+    """Return the newest node that all enforced rules and all constraints allow for `row`, or NOWHERE."""
     for index in range(problem.targets.shape[0] - 1, -1, -1):
         target = problem.targets[index]
         if may_move(problem, solution, extension_state, enforced, row, target):
@@ -134,7 +135,7 @@ def _append(solution: Solution, transaction: Transaction, row: int, target: int)
 
 @kernel
 def try_move(problem: Problem, solution: Solution, transaction: Transaction, row: int, target: int) -> None:
-    """Move `row` to `target` and append the move to the transaction."""
+    """Move replica `row` to `target` and append the move to the transaction."""
     _append(solution, transaction, row, target)
     move_row(problem, solution, row, target)
 
@@ -154,7 +155,7 @@ def swap_entries(transaction: Transaction, first: int, second: int) -> None:
 
 @kernel
 def has_moved(transaction: Transaction, row: int) -> bool:
-    """Return whether the transaction has a move of `row`."""
+    """Return whether the transaction has a move of replica `row`."""
     moved = False
     for entry in range(transaction.length[0]):
         moved = moved or transaction.row[entry] == row
@@ -173,7 +174,7 @@ def undo_transaction(problem: Problem, solution: Solution, transaction: Transact
 def into_single_moves(solution: Solution, transaction: Transaction, moves: int) -> None:
     """Leave one move of each row in a transaction of `moves` moves that are undone, or none if the row came back.
 
-    The number of moves is passed since undoing has set the length of the transaction to 0.
+    `moves` is passed since undoing has set the length of the transaction to 0.
     """
     length = 0
     for entry in range(moves):
@@ -198,7 +199,7 @@ def into_single_moves(solution: Solution, transaction: Transaction, moves: int) 
 
 @kernel
 def try_with_terms(problem: Problem, solution: Solution, draft: Draft, row: int, target: int) -> None:
-    """Move `row` to `target`, with the sums of extension terms, and append the move to the transaction."""
+    """Move replica `row` to `target`, with the sums of extension terms, and append the move to the transaction."""
     _append(solution, draft.transaction, row, target)
     last = draft.transaction.length[0] - 1
     apply_with_terms(problem, solution, draft.extension_state, move_of(draft.transaction, last))
@@ -247,9 +248,10 @@ def place_in_turn(
     rng: Stream,
     transaction: Transaction,
 ) -> int:
-    """Place each of `rows` in turn, and return how many are placed; the moves are appended to the transaction.
+    """Place `rows`, (m,), in turn, and return how many are placed; the moves are appended to the transaction.
 
-    `takes_last_node`: whether to take the most recently created feasible node, and not a random one.
+    `all_or_nothing`: (m,) groups that are placed as a whole; `takes_last_node`: whether to take the newest feasible
+    node, and not a random one.
     """
     length_before = transaction.length[0]
     group = NOWHERE
@@ -290,11 +292,11 @@ class Places:
     """(m,) the node of each, or NOWHERE."""
 
     def of(self, mask: Bool) -> Places:
-        """Return the places of those rows whose entry of `mask`, (m,), is true."""
+        """Return the places of the rows whose entry of `mask`, (m,), is true."""
         return Places(self.rows[mask], self.nodes[mask])
 
     def among(self, rows: Int, origin: Int) -> Int:
-        """Return the node of each of `rows`, (m,): its place, or else its entry in `origin`, (M,).
+        """Return the node of each replica of `rows`, (m,): its place, or else its entry in `origin`, (M,).
 
         `rows` is ascending and has all rows of these places.
         """
@@ -341,7 +343,7 @@ def go_to(problem: Problem, solution: Solution, places: Places, others: Int) -> 
 
 @kernel
 def _move_all(problem: Problem, solution: Solution, rows: Int, nodes: Int) -> None:
-    """Move each of `rows` to its node in `nodes`, (m,) each."""
+    """Move each replica of `rows` to its node in `nodes`, (m,) each."""
     for index in range(rows.shape[0]):
         row = rows[index]
         if problem.leaving[row]:  # a departing end that was dropped: it is in no sum

@@ -149,7 +149,7 @@ class ClusterState:
         return settings_limit or bool((self.service_table.max_moves < NO_BUDGET).any())
 
     def add_partitions(self, records: Sequence[PartitionRecord]) -> None:
-        """Add new partitions; their rows may be made later."""
+        """Add the `records` of new partitions; their rows may be made later."""
         self.partitions.update((record.name, record) for record in records)
         if self._partition_names is not None:
             self._partition_names += [record.name for record in records]

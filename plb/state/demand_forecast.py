@@ -317,7 +317,7 @@ class DemandForecast(Forecast):
         return due
 
     def _candidates_of(self, table: RowTable, now: float, changed: Int | None) -> Int:
-        """Return the rows that may be due, ascending: `changed` ones, None: all, and those due at `now`, in seconds."""
+        """Return the rows that may be due, ascending: `changed` ones, None: all, and rows due at `now`, in seconds."""
         if changed is None:
             return np.flatnonzero(table.used & ~table.leaving)
         due = np.empty(int(self._queue.size[0]), np.int64)
@@ -413,7 +413,7 @@ class DemandForecast(Forecast):
             )
 
     def _sample(self, rows: Int, table: RowTable, classes: Int) -> None:
-        """Sample the traces of `rows`, (m,), again, and set the peaks of rows that are not anchored.
+        """Sample the traces of replicas `rows`, (m,), again, and set the peaks of rows that are not anchored.
 
         `classes`: (S,) code of each service's class.
         """

@@ -76,9 +76,9 @@ class ObservedDemandForecast(Forecast):
     def find_due(self, state: ClusterState, now: float, changed: Int | None = None) -> Int:
         """Return the rows whose columns have to be computed again, ascending.
 
-        `changed`: rows that may have changed, None: all.
+        `changed`: rows that may have changed, None: all. `now` is not used: demand is assumed to continue.
         """
-        del now  # demand is assumed to continue
+        del now
         table = state.rows
         is_current, self._is_under_way = not self._is_under_way and len(self.peak) == table.capacity + 1, True
         if not is_current:
@@ -138,7 +138,7 @@ class ObservedDemandForecast(Forecast):
         return due
 
     def _update(self, rows: Int, state: ClusterState) -> None:
-        """Compute the columns of `rows` from scratch, and note what they follow from."""
+        """Compute the columns of replicas `rows` from scratch, and note what they follow from."""
         table = state.rows
         columns = self._columns_of(state, rows)
         self._seen[rows], self._generation[rows] = table.seen[rows], table.generation[rows]
@@ -208,7 +208,7 @@ class HistoricalForecast(Forecast):
     def enter(self, table: RowTable, now: float, rows: Int | None = None) -> bool:
         """Enter the slot of the time `now`, in seconds, and return whether it is a new one.
 
-        `rows`: those whose loads are entered, also in a slot that is kept; None: all that are placed and reported.
+        `rows`: the rows whose loads are entered, also in a slot that is kept; None: all that are placed and reported.
         """
         slot = int(now // (SECONDS_OF_A_MINUTE * self._estimator.slot_minutes))
         counted = table.used & table.reported & ~table.dropped
@@ -341,7 +341,7 @@ class HistoricalForecast(Forecast):
         return np.where(table.reported[rows, np.newaxis], load, self.peak[rows, :, newest]).astype(np.int64)
 
     def _changed_rows(self, state: ClusterState, rows: Int) -> Int:
-        """Return the rows among `rows` whose columns have changed since they were computed.
+        """Return the replicas of `rows` whose columns have changed since they were computed.
 
         The replica is another one, was reported for the first time, has lost its slots, has no slot and another load,
         or its service has changed.
@@ -357,7 +357,7 @@ class HistoricalForecast(Forecast):
 
 
 def _are_without_slots(table: RowTable, rows: Int) -> Bool:
-    """Return whether each of `rows`, (m,), has no load in any slot of the past, (m,)."""
+    """Return whether each replica of `rows`, (m,), has no load in any slot of the past, (m,)."""
     return np.asarray((table.past.values[rows, 0] == MISSING).all(axis=1))
 
 

@@ -332,10 +332,10 @@ class _Replay:
         return self.replicas[record.name]
 
     def _arrive(self, replicas: list[_Slot], move: Move, source: int, target: int) -> None:
-        """Check and record an add or a move between nodes; `replicas`: of the partition.
+        """Check and record an add or a move from node `source` to node `target`, indices.
 
-        A primary that is added beside another makes the other one a secondary. A replica may return to the node of its
-        own departing end.
+        `replicas`: of the partition. A primary that is added beside another makes the other one a secondary. A replica
+        may return to the node of its own departing end.
         """
         slots = _slots_of(replicas)
         if adds_second_primary(move, ((slot.role, slot.node) for slot in slots)):

@@ -220,7 +220,7 @@ def _add_plain(state: ClusterState, batch: _Batch) -> None:
 
 
 def _slots_of_new(state: ClusterState, batch: _Batch) -> _Slots:
-    """Return the slots of new partitions: those described, then missing ones up to the target of the service."""
+    """Return the slots of new partitions: the described ones, then missing ones up to the target of the service."""
     slots = _Slots([], [], [], [])
     end = 0
     for service, size in zip(batch.service, batch.size, strict=True):
@@ -296,7 +296,7 @@ def _describe(state: ClusterState, record: PartitionRecord, partition: Partition
 
 
 def remove_partition(state: ClusterState, name: str) -> None:
-    """Remove a partition and its replicas."""
+    """Remove the partition with this name, and its replicas."""
     record = state.partition(name)
     for row in record.rows:
         del state.row_partition[row]

@@ -56,7 +56,7 @@ class PastLoads:
         self.values[row] = MISSING
 
     def enter(self, slot: int, load: Int, shown: Bool) -> EnteredSlot | None:
-        """Enter the loads, (M, R) quanta, of the rows with `shown`, (M,), in a slot; the others have `MISSING` there.
+        """Enter the loads, (M, R) quanta, of the rows with `shown`, (M,), in `slot`; other rows have `MISSING` there.
 
         Return what the columns held before; None, and enter nothing, if the slot is kept already. Slots that passed
         without being entered are missing in all rows; after a slot before the kept ones, all other slots are.
@@ -72,13 +72,13 @@ class PastLoads:
         return before
 
     def add(self, slot: int, load: Int, rows: Int) -> None:
-        """Enter the loads, (M, R) quanta, of those `rows`, (m,), that have none in a slot that is kept."""
+        """Enter the loads, (M, R) quanta, of the replicas of `rows`, (m,), without any in `slot`, which is kept."""
         column = self.values[:, :, slot % self.slots]
         rows = rows[(column[rows] == MISSING).all(axis=1)]
         column[rows] = np.minimum(load[rows], LARGEST_LEVEL)
 
     def leave(self, before: EnteredSlot) -> None:
-        """Undo the last entry, before any row was added, removed or forgotten."""
+        """Undo the last entry, from which `before` is; no row may have been added, removed or forgotten since."""
         self.values[:, :, before.columns] = before.values
         self.newest = before.newest
 
@@ -297,7 +297,7 @@ class RowTable:
         return {name: array[self._free[-1]].copy() for name, array in self._arrays().items()}
 
     def restore(self, row: int, entries: Mapping[str, Array]) -> None:
-        """Give a row that was released what `next_entries` returned before it was taken."""
+        """Give row `row`, which was released, the entries that `next_entries` returned before it was taken."""
         for name, array in self._arrays().items():
             array[row] = entries[name]
 
@@ -310,14 +310,14 @@ class RowTable:
             self.past = PastLoads(self.load.shape[1], self.capacity, kept.slots, kept.slot_minutes)
 
     def note_samples(self, rows: Int) -> None:
-        """Record the present load of each of `rows` as its newest sample."""
+        """Record the present load of each replica of `rows` as its newest sample."""
         kept = self.samples.shape[2]
         if kept:
             self.samples[rows, :, self.seen[rows] % kept] = np.minimum(self.load[rows], LARGEST_SAMPLE)
         self.seen[rows] += 1
 
     def shown(self, rows: Int) -> tuple[Int32, Int]:
-        """Return the samples of rows, (m, R, H) quanta, the newest first, and the numbers of samples, (m,)."""
+        """Return the samples of `rows`, (m, R, H) quanta, the newest first, and the numbers of reports, (m,)."""
         seen, kept = self.seen[rows], self.samples.shape[2]
         newest_first = (seen[:, np.newaxis] - 1 - np.arange(kept)) % max(1, kept)
         return np.take_along_axis(self.samples[rows], newest_first[:, np.newaxis, :], axis=2), seen

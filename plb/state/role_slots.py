@@ -56,7 +56,7 @@ def slots_of(state: ClusterState, record: PartitionRecord) -> list[int]:
 
 
 def rows_in_order(state: ClusterState, records: Iterable[PartitionRecord]) -> Int:
-    """Return the rows of partitions, (m,), the departing ends of each last.
+    """Return the rows of the partitions of `records`, (m,), the departing ends of each partition last.
 
     Missing replicas of services on every node are left out.
     """
@@ -151,13 +151,13 @@ def release(state: ClusterState, row: int) -> None:
 
 
 def remove_slot(state: ClusterState, record: PartitionRecord, row: int) -> None:
-    """Remove a slot from a partition; `link` closes the ring again."""
+    """Remove the slot `row` from a partition; the caller then closes the ring of siblings by `link`."""
     release(state, row)
     record.rows.remove(row)
 
 
 def link(state: ClusterState, record: PartitionRecord) -> None:
-    """Make the rows of a partition one ring of siblings."""
+    """Make the rows of a partition a ring: `RowTable.sibling` of each is the next, and of the last the first."""
     for row, successor in zip(record.rows, record.rows[1:] + record.rows[:1], strict=True):
         state.rows.sibling[row] = successor
     state.rows.changes.note(record.rows)
@@ -196,7 +196,7 @@ def trim_all(state: ClusterState, record: PartitionRecord) -> None:
 
 
 def fill_up(state: ClusterState, record: PartitionRecord, defaults: Mapping[Role, Int], *, led: bool = False) -> None:
-    """Add empty slots up to the target, a primary first if there is none; `led`: a replica without a slot is primary.
+    """Add empty slots up to the target, a primary first if there is none; `led`: a departing replica is primary.
 
     `defaults`: `default_loads` of the service. The caller links the rows.
     """
@@ -308,7 +308,7 @@ def match_slots(
 def _as_it_counts(record: PartitionRecord, replica: Replica, replicas: int) -> Replica:
     """Return the replica as the partition counts it; `replicas`: how many are described.
 
-    A single one that an upgrade will replace stays, so that the new one is in another domain.
+    A single replica that an upgrade will replace stays, so that the new one is in another domain.
     """
     replaced = replicas == 1 and replica.upgrade is UpgradeMark.SWAP_OUT and (record.missing or 0) > 0
     return attrs.evolve(replica, to_be_dropped=False) if replaced and replica.to_be_dropped else replica
@@ -323,7 +323,7 @@ def _still_leads(replica: Replica) -> bool:
 def _keep_ends(
     state: ClusterState, record: PartitionRecord, slots: Container[int], ends: Mapping[End, Replica]
 ) -> dict[End, int]:
-    """Return the rows of the departing ends and standbys that are still described, `ends`; free the rows of the rest.
+    """Return the rows of the departing ends and standbys of `ends` that the partition has; free the rows of others.
 
     `slots`: the rows of the partition that are neither.
     """
@@ -358,10 +358,10 @@ def _seats(
         free[ROLES[state.rows.role[row]]].append(row)
     seats, later = [], []
     for replica, node in standing:
-        same = [row for row in free[replica.role] if node_before[row] == node]
-        if same:
-            free[replica.role].remove(same[0])
-            seats.append(_Seat(same[0], replica, node))
+        slots_on_node = [row for row in free[replica.role] if node_before[row] == node]
+        if slots_on_node:
+            free[replica.role].remove(slots_on_node[0])
+            seats.append(_Seat(slots_on_node[0], replica, node))
         else:
             later.append((replica, node))
     for replica, node in later:
@@ -401,8 +401,8 @@ def _set_marked(state: ClusterState, record: PartitionRecord) -> None:
         table.marked[rows] = False
         return
     returns = bool(table.regains[rows].any())
-    own = table.swaps_out[rows] | table.regains[rows] | table.kept[rows]
-    table.marked[rows] = own | ((table.role[rows] == PRIMARY) & returns)
+    has_mark = table.swaps_out[rows] | table.regains[rows] | table.kept[rows]
+    table.marked[rows] = has_mark | ((table.role[rows] == PRIMARY) & returns)
 
 
 def _detect_promotion(

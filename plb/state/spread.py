@@ -15,7 +15,7 @@ EVEN, ANY = 0, -1
 
 @kernel(inline=True)
 def siblings_in_domain(domain: Int32, node: Int, sibling: Int, unspread: Bool, row: int, target: int) -> int:
-    """Return the number of siblings of `row` in the domain of `target`, without `unspread` ones.
+    """Return the number of siblings of replica `row` in the domain of node `target`, without `unspread` ones.
 
     `domain`: (N,) a level of `Problem.domain`; `node`, `sibling`, `unspread`: (M,) of `Solution` and `Problem`.
     """
@@ -40,7 +40,7 @@ def spreads_badly(
     row: int,
     target: int,
 ) -> bool:
-    """Return whether `row` on `target` would violate the even spread at this level.
+    """Return whether replica `row` on `target` would violate the even spread at this level.
 
     An empty domain always accepts a replica. A domain at the ceiling accepts none, nor does a domain at the floor while
     another is below it. No domain may fall below the floor. So a violated spread can improve but never get worse.
@@ -95,10 +95,10 @@ def some_domain_below(
     target: int,
     floor: int,
 ) -> bool:
-    """Return whether some usable domain under the parent of `target`'s has fewer than `floor` replicas without `row`.
+    """Return whether a usable domain beside node `target`'s has fewer than `floor` replicas, `row` not counted.
 
-    `domain`, `parent`, `siblings`: (N,) a level of these arrays of `Problem`; `node`, `sibling`, `unspread`: (M,) of
-    `Solution` and `Problem`. A domain counts as occupied at the first of the replicas in it.
+    Beside it are the domains under the same parent. `domain`, `parent`, `siblings`: (N,) a level of these arrays of
+    `Problem`; `node`, `sibling`, `unspread`: (M,) of `Solution` and `Problem`.
     """
     occupied = 0
     replica = sibling[row]
@@ -121,6 +121,8 @@ def some_domain_below(
                 neighbour = sibling[neighbour]
             if inside < floor:
                 return True
+            # a domain counts once, at the first replica in it
             occupied += is_first
         replica = sibling[replica]
+    # a domain without any replica is below, as `floor` is at least 1
     return occupied < int(siblings[target])

@@ -60,7 +60,7 @@ class ApplicationTable:
         return [entry for name, entry in self.entry.items() if self.applications[name].upgraded_domains]
 
     def entry_of(self, name: str | None) -> int:
-        """Return the entry of an application, or NOWHERE for one without limits, an unknown one or none."""
+        """Return the entry of the application `name`; NOWHERE for one without limits, an unknown one, or None."""
         return NOWHERE if name is None else self.entry.get(name, NOWHERE)
 
     def name_of(self, entry: int) -> str:
@@ -96,7 +96,7 @@ class ApplicationTable:
         self.total_limit[entry], self.node_limit[entry], self.reservation[entry] = total, on_node, reserved
 
     def remove(self, name: str) -> None:
-        """Forget an application."""
+        """Forget the application `name`."""
         del self.applications[name]
         self.removed[name] = None
         if len(self.removed) > MOST_REMOVED:
@@ -104,7 +104,7 @@ class ApplicationTable:
         self._give_back(name)
 
     def enter(self, name: str, entry: int) -> None:
-        """Give an application the entry of this index, before it is put."""
+        """Give the application `name` the index `entry` in the arrays, before it is put."""
         self.entry[name] = entry
         self._fit()
 
@@ -132,7 +132,7 @@ class ApplicationTable:
         }
 
     def _give_back(self, name: str) -> None:
-        """Free the entry of an application that has no limits any more."""
+        """Free the entry of the application `name`, which has no limits any more."""
         entry = self.entry.pop(name, NOWHERE)
         if entry != NOWHERE:
             for field, array in self._unlimited(1).items():

@@ -102,8 +102,8 @@ def domain_paths(state: ClusterState) -> tuple[list[tuple[str, ...]], list[tuple
 def domain_levels(state: ClusterState, usable_nodes: Bool) -> tuple[Int32, Int32, Int32, Int]:
     """Return `Problem.domain`, `parent`, both (N, D), `siblings`, (X, N, D), and `domain_rule`, (D,).
 
-    `usable_nodes`: (X, N) whether replicas of a feasibility class may be placed on a node. A tree in which every node
-    has its own top-level domain constrains nothing and is omitted.
+    `usable_nodes`: (X, N) whether replicas of a feasibility class may be placed on a node. A kind of domains in which
+    every node has its own top-level domain constrains nothing and is omitted.
     """
     levels: list[tuple[list[tuple[str, ...]], Rule]] = []
     paths, upgrade = domain_paths(state)
@@ -385,8 +385,8 @@ def empty_limits(state: ClusterState) -> Int:
             limits[:, index] = math.floor(_in_quanta(metric.empty_node_load, quantum))
         else:
             bounded = state.capacity[:, index] < UNLIMITED
-            left = state.capacity[:, index] - math.ceil(_in_quanta(metric.reserved_load, quantum))
-            limits[:, index] = np.where(bounded, np.maximum(left, -1), UNLIMITED)
+            load_limit = state.capacity[:, index] - math.ceil(_in_quanta(metric.reserved_load, quantum))
+            limits[:, index] = np.where(bounded, np.maximum(load_limit, -1), UNLIMITED)
     return limits
 
 

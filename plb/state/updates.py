@@ -62,7 +62,7 @@ def _differ_in_availability(before: Node, after: Node) -> bool:
 
 
 def remove_node(state: ClusterState, name: str) -> Node:
-    """Remove a node without replicas, and return it; the indices of later nodes decrease by one."""
+    """Remove the node `name`, without replicas, and return it; the indices of later nodes decrease by one."""
     index, table = state.node(name), state.rows
     rows = np.flatnonzero(table.used & (table.node == index)).tolist()
     if rows:
@@ -183,7 +183,7 @@ def _feasibility_class(state: ClusterState, service: Service) -> int:
 
 
 def remove_service(state: ClusterState, name: str) -> int:
-    """Remove a service that has no partitions; return its index, which a later service may get."""
+    """Remove the service `name`, without partitions; return its index, which a later service may get."""
     index = state.service(name)
     if state.service_partitions[index]:
         holder = next(iter(state.service_partitions[index]))
@@ -230,13 +230,13 @@ def remove_application(state: ClusterState, name: str) -> None:
 
 
 def _entry_and_attraction(state: ClusterState, name: str) -> tuple[int, bool]:
-    """Return the entry of an application, or NOWHERE, and whether upgraded domains attract its replicas."""
+    """Return the entry of the application `name`, or NOWHERE, and whether upgraded domains attract its replicas."""
     application = state.applications.applications.get(name)
     return state.applications.entry_of(name), application is not None and bool(application.upgraded_domains)
 
 
 def _note_change(state: ClusterState, name: str, before: tuple[int, bool]) -> None:
-    """Note that an application has changed, so that searches read its services again.
+    """Note that the application `name` has changed, so that searches read its services again.
 
     `before`: `_entry_and_attraction` before the change.
     """
@@ -310,10 +310,10 @@ def set_role_load(
 
 
 def set_secondary_loads(state: ClusterState, partition: str, loads: Mapping[str, Mapping[str, float]]) -> None:
-    """Set the loads of secondaries, or instances, by node and metric; new ones have the rounded mean of present ones.
+    """Set the `loads` of secondaries, or instances, by node and metric; new ones have the mean of present ones.
 
     A placed replica keeps its load until it is reported. Without `use_separate_secondary_load` all have the mean of the
-    reported ones (docs/service-fabric.md, Loads).
+    reported ones (docs/service-fabric.md, Loads). `partition`: a name.
     """
     item = f"partition {partition}"
     checked = check_mapping(item, "loads", loads, "a mapping of nodes to loads")
@@ -442,9 +442,9 @@ def enter_loads(
 ) -> int:
     """Enter m reports in the arrays of `RowTable`, and return how many rows have changed.
 
-    `rows`, `new`, `demand`: (m,), (m, R) quanta and (m, R) user units: the reports.
-    `load`, `largest_demand`, `reported`, `service`: arrays of `RowTable`; all but `service` are modified.
-    `changed`: (m,) receives the rows that have changed; `has_report`: (S,) set to true for services with a report.
+    `rows`, `new`, `demand`: (m,), (m, R) quanta and (m, R) user units: the reports. `load`, `largest_demand`,
+    `reported`, `service`: arrays of `RowTable`; all but `service` are modified. `changed`: (m,) receives the rows that
+    have changed; `has_report`: (S,) set to true for services with a report.
     """
     count = 0
     for position in range(len(rows)):

@@ -35,7 +35,7 @@ def unplaced_row(
     together: Together | None = None,
     extensions: Extensions | None = None,
 ) -> Unplaced:
-    """Return why `row` found no place under the rules of the last of `masks`, from all to the hard ones.
+    """Return why replica `row` found no place under the rules of the last of `masks`, from all to the hard ones.
 
     `together`: how many of its all-or-nothing group would find a place; None: it is placed by itself.
     """
@@ -67,7 +67,7 @@ def unplaced_row(
 
 
 def diagnose_rule(named: NamedSolution, row: int, rule: Rule, nodes: Int) -> RuledOut:
-    """Return why a rule excludes `nodes` for `row`, which is not placed in the solution."""
+    """Return why a rule excludes `nodes` for replica `row`, which is not placed in the solution."""
     return description_of(rule).diagnosis(ExcludedNodes(named, row, rule, nodes))
 
 
@@ -88,8 +88,8 @@ class Audit(NamedSolution):
         broken: Iterable[tuple[str, int]] = ()
         if extensions is not None:  # which may change the solution
             broken = extensions.broken_by_name(extensions.configuration(self.problem, self.solution.copy()))
-        of_extensions = (self.broken(name, row) for name, row in broken)
-        return (*self.overloads(), *self.breaches(up_to=2 if soft else 0), *of_extensions)
+        broken_extensions = (self.broken(name, row) for name, row in broken)
+        return (*self.overloads(), *self.breaches(up_to=2 if soft else 0), *broken_extensions)
 
     def breaches(self, *, up_to: int) -> list[Breach]:
         """Return the broken constraints other than capacity, rule by rule, with priorities from 0 to `up_to`."""
@@ -101,7 +101,7 @@ class Audit(NamedSolution):
         return [violation for rule in RULES_IN_ORDER for violation in rule.node_violations(self)]
 
     def broken(self, name: str, row: int) -> BrokenConstraint:
-        """Return the verdict on `row`, which breaks the extension constraint with this name."""
+        """Return the verdict on replica `row`, which breaks the extension constraint with this name."""
         return BrokenConstraint(
             rule=name,
             partition=self.state.row_partition[row],
@@ -160,7 +160,7 @@ def _with_declined(unplaced: Unplaced, row: int, extensions: Extensions | None) 
 def _fill_in_turn(
     problem: Problem, start: Solution, rows: Sequence[int], enforced: RuleMask, extensions: Extensions | None
 ) -> Solution:
-    """Return `start` with each of `rows`, one after the other, on the first feasible node."""
+    """Return a copy of `start` with each replica of `rows`, in turn, on the first node that nothing refuses."""
     solution = start.copy()
     refusing_rule = np.full(len(problem.limit), NO_REFUSAL)
     for row in rows:
@@ -201,7 +201,7 @@ def undrained_of(
 
 
 def _staying(audit: Audit, row: int, **why: Any) -> Undrained:
-    """Return the report on `row`, which stays; `why`: the fields of `Undrained` that tell why."""
+    """Return the report on replica `row`, which stays; `why`: the fields of `Undrained` that tell why."""
     return Undrained(
         partition=audit.state.row_partition[row],
         role=audit.role_of(row),
@@ -224,7 +224,7 @@ class Trial:
         """Number of replicas diagnosed with the numbers that rules compared."""
 
     def refusals_of(self, row: int) -> dict[str, Any]:
-        """Return the fields `diagnosis` and `given_up` of `Undrained` for `row`; empty if some node is open to it."""
+        """Return the fields `diagnosis` and `given_up` of `Undrained` for `row`; none if some node is open to it."""
         problem, solution = self._audit.problem, self._audit.solution
         node = int(solution.node[row])
         move_row(problem, solution, row, NOWHERE)
@@ -233,7 +233,7 @@ class Trial:
         return refusals
 
     def _refusals_of(self, row: int) -> dict[str, Any]:
-        """Return `Undrained.diagnosis` and `given_up` for `row`, which is off its node; empty if some node is open."""
+        """Return the fields of `refusals_of` for replica `row`, which is off its node."""
         problem, solution = self._audit.problem, self._audit.solution
         if self._extensions is None and _is_open(problem, solution, self._masks[-1], row):
             return {}
@@ -250,7 +250,7 @@ class Trial:
 
 @kernel
 def _is_open(problem: Problem, solution: Solution, enforced: RuleMask, row: int) -> bool:
-    """Return whether some node is open to `row`, which has no node: no enforced rule refuses it."""
+    """Return whether some node is open to replica `row`, which has no node: no enforced rule refuses it."""
     for target in problem.targets:
         if refusal(problem, solution, enforced, proposed(solution, row, target, NOWHERE)) == NO_REFUSAL:
             return True

@@ -41,7 +41,7 @@ class MoveReasons:
         self.problem, self.state = before.problem, before.state
 
     def of(self, rows: Int) -> dict[int, Reason]:
-        """Return why each of `rows`, (m,), moved: all were on another node before the phase."""
+        """Return why each replica of `rows`, (m,), moved: all were on another node before the phase."""
         reasons_to_follow = [
             rule.reasons_to_follow(self.before, self.after, self.phase, rows) for rule in RULES_IN_ORDER
         ]
@@ -58,7 +58,7 @@ class MoveReasons:
         return reasons | dict.fromkeys(unexplained, self._lower_energy)
 
     def _of_broken_rules(self, rows: Int) -> dict[int, Reason]:
-        """Return the reasons of the `rows` that broke a rule to repair, themselves or by their nodes."""
+        """Return the reasons of the replicas `rows` that broke a rule to repair, themselves or by their nodes."""
         if not self.repaired:
             return {}
         broken = np.zeros(len(rows), np.int64)
@@ -189,7 +189,10 @@ def _breaking_rows(problem: Problem, solution: Solution, breaches: Breaches) -> 
 
 @kernel
 def _mark_budgets(problem: Problem, solution: Solution, enforced: RuleMask, rows: Int, binds: Bool) -> None:
-    """Set `binds`, (RULES,), for budgets that refuse a move or a swap of one of `rows` that no other rule refuses."""
+    """Set `binds`, (RULES,), at each budget that alone refuses some move or swap of one of `rows`.
+
+    `enforced`: the rules that bind the moves.
+    """
     for row in rows:
         budget_of_row = budget_that_holds(problem, solution, row)
         for target in problem.targets:

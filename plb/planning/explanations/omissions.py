@@ -80,11 +80,15 @@ def omissions_of(named: NamedSolution) -> Iterator[Omission]:
     table = state.rows
     stands = ~named.problem.unspread & ~table.leaving
     is_expected = table.still & ~table.building  # the host knows that it does not run
-    down = [index for index, each in enumerate(state.nodes) if not each.up]
+    down = [index for index, described_node in enumerate(state.nodes) if not described_node.up]
     for row in np.flatnonzero(np.isin(node, down) & stands & ~is_expected).tolist():
         yield OnDownNode(state.row_partition[row], named.role_of(row), named.node_of(row))
     waits = (DeactivationIntent.PAUSE, DeactivationIntent.RESTART)
-    paused = [index for index, each in enumerate(state.nodes) if each.up and each.deactivation_intent in waits]
+    paused = [
+        index
+        for index, described_node in enumerate(state.nodes)
+        if described_node.up and described_node.deactivation_intent in waits
+    ]
     stays = stands & (named.problem.role == PRIMARY) & (~table.upgrading | table.swaps_out)
     for row in np.flatnonzero(np.isin(node, paused) & stays).tolist():
         name, described = state.row_partition[row], state.nodes[int(node[row])]

@@ -85,6 +85,7 @@ def rows_on(state: ClusterState, partitions: Sequence[str], nodes: Sequence[str]
     unknown = next((name for name in partitions if name not in records), None)
     if unknown is not None:
         state.partition(unknown)  # raises
+    # an unknown node has an index that no replica has
     node = np.array([node_index.get(name, NOWHERE - 1) for name in nodes], np.int64)
     rows = np.full(len(node), NOWHERE)
     first = np.array([records[name].rows[0] if records[name].rows else NOWHERE for name in partitions], np.int64)
@@ -181,15 +182,15 @@ def check_service(state: ClusterState, service: Service, topology: Topology) -> 
     replicas = counted_nodes if service.on_every_node else max(1, service.target_replicas)
     first_role, other_role = (Role.PRIMARY, Role.SECONDARY) if service.stateful else (Role.INSTANCE, Role.INSTANCE)
     needed = loads[first_role] + (replicas - 1) * loads[other_role]
-    left = _capacity_left(state, topology)
+    capacity_left = _capacity_left(state, topology)
     application = state.applications.applications.get(service.application or "")
     if application is not None:
-        left += _unused(state, application)
-    _check(quanta, f"service {service.name}", needed, left)
+        capacity_left += _unused(state, application)
+    _check(quanta, f"service {service.name}", needed, capacity_left)
 
 
 def _check(quanta: MetricQuanta, item: str, needed: Int, left: Int) -> None:
-    """Raise `InsufficientCapacityError` for the first metric with more `needed` than `left`, (R,) quanta each."""
+    """Raise `InsufficientCapacityError` for `item` and the first metric with more `needed` than `left`, (R,) quanta."""
     short_metrics = np.flatnonzero((needed > 0) & (needed > left))
     if len(short_metrics):
         name = quanta.metrics[int(short_metrics[0])].name
@@ -204,10 +205,10 @@ def _capacity_left(state: ClusterState, topology: Topology) -> Int:
     counted = topology.counted
     limit = topology.move_limit[counted]
     unlimited = (limit >= UNLIMITED).any(axis=0)
-    left = np.where(unlimited, 0, limit).sum(axis=0) - standing_load(state)[counted].sum(axis=0)
+    capacity_left = np.where(unlimited, 0, limit).sum(axis=0) - standing_load(state)[counted].sum(axis=0)
     for application in state.applications.applications.values():
-        left -= _unused(state, application)
-    return np.asarray(np.where(unlimited, UNLIMITED, left), np.int64)
+        capacity_left -= _unused(state, application)
+    return np.asarray(np.where(unlimited, UNLIMITED, capacity_left), np.int64)
 
 
 def _unused(state: ClusterState, application: Application) -> Int:

@@ -74,7 +74,7 @@ class WhatIf:
         )
 
     def _places(self, problem: Problem, row: int, nodes: Int) -> PlaceColumns:
-        """Return the alternatives of `nodes`, (n,), for `row`, which is not placed, by energy, lowest first."""
+        """Return the alternatives of `nodes`, (n,), for replica `row`, which is not placed, by energy, lowest first."""
         values, violating = np.empty((len(nodes), 1 + len(TERMS_IN_ORDER))), np.empty(len(nodes), np.int64)
         evaluate_places(problem, self._solution, row, nodes, values, violating)
         values[:, 1:] /= [term.unit(problem) for term in TERMS_IN_ORDER]
@@ -91,7 +91,7 @@ class WhatIf:
         )
 
     def _extension_terms(self, problem: Problem, row: int, nodes: Int) -> Sequence[Mapping[str, float]]:
-        """Return for each of `nodes`, (n,), the extension terms with `row`, which is not placed, on it."""
+        """Return for each of `nodes`, (n,), the extension terms with replica `row`, which is not placed, on it."""
         if self._extensions is None or not self._extensions.terms:
             return [{}] * len(nodes)
         totals = []
@@ -102,7 +102,7 @@ class WhatIf:
         return totals
 
     def _present(self, row: int, node: int) -> Place:
-        """Return the alternative of `node` for `row`, which is placed there."""
+        """Return the alternative of `node` for replica `row`, which is placed there."""
         solution, repetitions = self._solution, self._problem.weights.repetitions
         assert solution.node[row] == node
         return Place(
@@ -112,15 +112,15 @@ class WhatIf:
         )
 
     def _refused_by(self, problem: Problem, row: int, rule: Rule) -> Int:
-        """Return the nodes, ascending, that a single rule refuses to `row`, which is not placed."""
+        """Return the nodes, ascending, that a single rule refuses to replica `row`, which is not placed."""
         refusing_rule = np.full(len(self._state.nodes), NO_REFUSAL)
         find_refusals(problem, self._solution, 1 << rule, row, refusing_rule)
         return np.flatnonzero(refusing_rule == int(rule))
 
     def _kept_at(self, origin_node: int, refused_by_rule: dict[Rule, Int]) -> Sequence[int]:
-        """Return the rule sets of placement up to the first whose soft rules `origin_node` satisfies.
+        """Return the rule sets of placement, RuleMasks, up to the first whose soft rules `origin_node` satisfies.
 
-        `refused_by_rule`: the nodes that each rule refuses to the replica.
+        `refused_by_rule`: the nodes, (n,) indices, that each rule refuses to the replica.
         """
         broken = sum(1 << rule for rule, nodes in refused_by_rule.items() if origin_node in nodes)
         soft_rules = [mask & ~self._masks[-1] for mask in self._masks]
@@ -130,7 +130,7 @@ class WhatIf:
     def _closed(
         self, audit: Audit, row: int, enforced: RuleMask, refused_by_rule: dict[Rule, Int]
     ) -> dict[int, ClosedNode]:
-        """Return the nodes, by index, that an enforced rule or an extension constraint excludes for `row`.
+        """Return the nodes, by index, that an enforced rule or an extension constraint excludes for replica `row`.
 
         `refused_by_rule`: the nodes that each rule refuses to `row`.
         """

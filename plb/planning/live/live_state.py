@@ -53,7 +53,7 @@ class ArrayInputs(NamedTuple):
         return cls(topology, tables, demand_forecast.peak, demand_forecast.variance_unit)
 
     def are(self, other_inputs: ArrayInputs, *, but_tables: bool = False) -> bool:
-        """Return whether the inputs are the same objects; `but_tables`: apart from the topology and service tables."""
+        """Return whether the inputs are the same objects; `but_tables`: topology and service tables may be others."""
         has_same_tables = but_tables or (self.topology is other_inputs.topology and self.tables is other_inputs.tables)
         return has_same_tables and self.peak is other_inputs.peak and self.variance_unit is other_inputs.variance_unit
 

@@ -64,9 +64,10 @@ def _highest_loads(topology: Topology, total_load: Int, node_load: Int) -> Int:
 
 
 def _check_percentage(state: ClusterState, metric: int, nodes: int, highest: int) -> None:
-    """Raise `InvalidValueError` if percentages of a metric could not be squared, with the load `highest` on one node.
+    """Raise `InvalidValueError` if squared percentages of a metric could exceed 64 bits.
 
-    `nodes`: number of nodes; the capacity is the smallest one.
+    `metric`: its index; `nodes`: number of nodes; `highest`: load of one node, in quanta; the capacity is the smallest
+    one.
     """
     smallest = int(state.capacity[:, metric].min())
     parts = highest * PARTS // smallest

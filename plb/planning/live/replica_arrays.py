@@ -33,7 +33,7 @@ Rows: TypeAlias = Int | slice
 
 
 def arrays_of_replicas(state: ClusterState, topology: Topology, rows: Rows) -> dict[str, Any]:
-    """Return the fields of `Problem` on each of `rows`, by name."""
+    """Return the fields of `Problem` on each replica of `rows`, by name."""
     table = state.rows
     service = np.where(table.used[rows], table.service[rows], state.service_table.none)
     node, leaving, standby = table.node[rows], table.leaving[rows], table.standby[rows]
@@ -62,7 +62,7 @@ def arrays_of_replicas(state: ClusterState, topology: Topology, rows: Rows) -> d
 
 
 def _held_by_upgrade(state: ClusterState, rows: Rows) -> Bool:
-    """Return which of `rows` no repair moves because of an upgrade, (m,)."""
+    """Return which of replicas `rows` no repair moves because of an upgrade, (m,)."""
     if state.config.allow_constraint_check_fixes_during_application_upgrade:
         return state.rows.marked[rows]
     return state.rows.upgrading[rows]
@@ -118,7 +118,7 @@ def _share_with_parents(config: PlbConfig) -> float:
 def _tie(state: ClusterState, fields: dict[str, Any], record: PartitionRecord, parents: list[PartitionRecord]) -> None:
     """Connect the rows of `record`, a partition of a child, with the rows of its parent, in the arrays `fields`.
 
-    `parents`: the partitions of the parent; only a single one that has replicas counts.
+    `parents`: the partitions of the parent service; the tie needs exactly one, with replicas.
     """
     rows, service = record.rows, state.services[record.service]
     if len(parents) != 1 or not parents[0].rows or not rows:
@@ -177,7 +177,7 @@ def _kinds(state: ClusterState, service: Int, node: Int) -> Int8:
 
 
 def _prefers_siblings(state: ClusterState, service: Int, rows: Rows) -> Bool:
-    """Return `Problem.prefers_siblings` of `rows`, (m,): of placed replicas, and of new ones beside a standby.
+    """Return `Problem.prefers_siblings` of replicas `rows`, (m,): of placed replicas, and of new ones beside a standby.
 
     A replica with the mark of a returning primary counts as a standby. If upgrade domains are completed in a running
     upgrade, all new replicas prefer siblings, or the new replicas of the application that is upgraded. `service`: (m,).
@@ -202,7 +202,7 @@ def _prefers_siblings(state: ClusterState, service: Int, rows: Rows) -> Bool:
 
 @kernel
 def _mark_beside_standby(sibling: Int, standby: Bool, rows: Int, prefers: Bool) -> None:
-    """Set `prefers`, (m,), for the `rows` whose partition has a standby; `sibling`, `standby`: (M,)."""
+    """Set `prefers`, (m,), for the replicas `rows` whose partition has a standby; `sibling`, `standby`: (M,)."""
     for index in range(rows.shape[0]):
         row = rows[index]
         neighbour = sibling[row]
@@ -213,7 +213,7 @@ def _mark_beside_standby(sibling: Int, standby: Bool, rows: Int, prefers: Bool) 
 
 
 def _move_costs(state: ClusterState, service: Int, rows: Rows) -> Int:
-    """Return `Problem.move_cost` of `rows`, (m,), in tenths of a move; `service`: (m,)."""
+    """Return `Problem.move_cost` of replicas `rows`, (m,), in tenths of a move; `service`: (m,)."""
     indices = np.arange(state.rows.capacity)[rows]
     if not state.config.use_move_cost_reports:
         return np.full(len(indices), TENTHS, np.int64)
@@ -346,7 +346,7 @@ def _count_in_application(problem: Problem, solution: Solution, row: int, node: 
 
 @kernel
 def _add_rows(problem: Problem, solution: Solution, building: Bool, rows: Int, sign: int, stale: Bool) -> None:
-    """Add `sign`, 1 or -1, times each of `rows` to all sums of its node.
+    """Add `sign`, 1 or -1, times each replica of `rows` to all sums of its node.
 
     `building`: (M,) whether the row is in build; `stale`: (N,) set to true for nodes with such rows that stay.
     """

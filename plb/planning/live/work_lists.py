@@ -30,7 +30,10 @@ class WorkLists:
         self.renew(state, problem, solution, np.arange(len(solution.node)))
 
     def renew(self, state: ClusterState, problem: Problem, solution: Solution, rows: Int) -> None:
-        """Compute which lists have `rows` again; these must include partition and children of each row that moved."""
+        """Compute again which of `rows`, (m,), are in which list.
+
+        With each row that moved, `rows` has to include the rows of its partition and of the children.
+        """
         breaking = np.zeros(len(rows), np.bool_)
         mark_breaking(problem, solution, ALL_RULES, rows, problem.repairable, breaking)
         _update(self.breaking, rows, breaking)
@@ -44,7 +47,7 @@ class WorkLists:
 
 
 def _update(members: set[int], rows: Int, is_member: Bool) -> None:
-    """Add the `rows`, (m,), for which `is_member`, (m,), is true to `members`, and remove the other rows."""
+    """Add the replicas `rows`, (m,), for which `is_member`, (m,), is true to `members`, and remove the other rows."""
     members.difference_update(rows[~is_member].tolist() if len(members) else ())
     members.update(rows[is_member].tolist())
 

@@ -217,7 +217,7 @@ def least_seen(predictor: Windowed) -> int:
 
 
 def _check_window(predictor: PercentilePredictor | NSigma | HistoricalPeak, least_history: int = 1) -> None:
-    """Raise an error unless warm-up, history and cap of a predictor are allowed."""
+    """Raise an error unless warm-up, history (at least `least_history`) and cap of a predictor are allowed."""
     check_count(predictor.kind, "warmup", predictor.warmup, high=MOST_SAMPLES)
     check_count(predictor.kind, "history", predictor.history, low=least_history, high=MOST_SAMPLES)
     check_switch(predictor.kind, "cap", predictor.cap)

@@ -92,7 +92,10 @@ LEAST_SECONDS = 1e-9
 
 
 def anneal_chains(search: Search, choice: Choice, seed: np.random.SeedSequence, budget: Budget) -> Annealed:
-    """Anneal with the configured number of chains, and change the solution to the best result."""
+    """Anneal with the configured number of chains, change `search.solution` to the best result, and return its energy.
+
+    The result also has the temperature, the reason of the end, and the counts of proposals over all chains.
+    """
     config, extensions, start = search.config, search.extensions, search.solution
     if not len(choice.creation) and not (len(choice.movable) and choice.migrations):
         energy = energy_with(extensions, search.problem, start).total
@@ -101,6 +104,7 @@ def anneal_chains(search: Search, choice: Choice, seed: np.random.SeedSequence, 
     search = attrs.evolve(search, problem=problem)
     settings = _settings(config, budget, len(choice.creation) + choice.migrations)
     step_moves = _most_moves(problem, start, choice)
+    # rows that may change their place without being listed as displaced
     others = merged(search.others, choice.creation)
     in_python = extensions is not None and extensions.has_python
     threads = 1 if in_python else _threads(config, settings)
@@ -146,7 +150,7 @@ def _price_path(problem: Problem, choice: Choice, config: PlbConfig, budget: Bud
 
 
 def _may_be_in_place(problem: Problem, choice: Choice, settings: Settings, extensions: Extensions | None) -> bool:
-    """Return whether chains can work in the start solution itself, as the undo log surely leads back to it."""
+    """Return whether chains can work in the start solution itself: the undo log surely leads back to it."""
     terms = () if extensions is None else extensions.terms
     prices_overload = any(isinstance(term, VanishingTerm) for term in terms)
     return not (prices_overload or _is_compound(problem, choice)) and _proposals_of(settings) < UNDO_LOG_SIZE
@@ -204,7 +208,7 @@ class _Chain:
     """The places of its best solution, at its end; None: it has no solution without overload."""
 
     def end(self, problem: Problem, others: Int, *, in_place: bool) -> None:
-        """Return to the best solution and note its places; `in_place`: return to the start, for the next chain.
+        """Return to the best solution and note its places; `in_place`: return to the start then, for the next chain.
 
         `others`: rows that an earlier search may have placed or dropped.
         """
@@ -270,7 +274,10 @@ def sort_displaced(solution: Solution) -> None:
 
 
 def _addresses_of_steps(chain: _Chain, problem: Problem, choice: Choice, *, has_extensions: bool) -> StepAddresses:
-    """Return addresses of kernels that only few chains need, NO_KERNEL in others, so that these do not compile them."""
+    """Return addresses of the kernels for steps that only few chains make, NO_KERNEL where they are not needed.
+
+    A kernel that no address asks for is not compiled. `has_extensions`: whether the chain has any terms or constraints.
+    """
     solution, chain_state, extension_state = chain.solution, chain.chain_state, chain.extension_state
     step = Step(Proposal(0, 0), False, 0.0)
     arguments = (problem, solution, choice, chain_state, extension_state, chain.rng)
@@ -344,7 +351,7 @@ def _run_chain(
 
 
 def _begin_soft(chain: _Chain, problem: Problem, choice: Choice, settings: Settings) -> SoftCapacity:
-    """Start a chain under soft capacity, without larger steps; return what it searches and what `_harden` restores."""
+    """Start a chain with soft capacity and without larger steps; return its proposals and what `_harden` restores."""
     at_origins = chain.solution.totals.displaced == 0
     soft = SoftCapacity(chain.chain_state.neighbourhoods, choice, begins_at_origins=bool(at_origins))
     chain.chain_state = chain.chain_state._replace(neighbourhoods=SINGLE_ONLY)
@@ -353,7 +360,7 @@ def _begin_soft(chain: _Chain, problem: Problem, choice: Choice, settings: Setti
 
 
 def _harden(chain: _Chain, problem: Problem, soft: SoftCapacity) -> None:
-    """Remove the overload of the best solution and go on with hard capacity; if some stays, the chain has no result."""
+    """Remove the overload of the best solution and make capacity hard; if overload stays, the chain has no result."""
     state, chain_state = chain.extension_state, chain.chain_state
     return_to_best(problem, chain.solution, chain.schedule, chain_state.undo_log, state)
     chain.schedule.undo_length = chain.schedule.best_length = 0
@@ -404,7 +411,7 @@ def _follow_price(
     search_proposals: float,
     patience: float,
 ) -> Problem:
-    """Return the problem at the price that is now due; end a chain that finds nothing more at the last price.
+    """Return the problem at the price that is due; end a chain that finds nothing more at the last price.
 
     `priced_problem`: at the present price; `search_proposals`: number in the whole search; `patience`: proposals
     without a move after which a chain may end.

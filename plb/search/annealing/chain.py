@@ -97,7 +97,7 @@ def _accepted(solution: Solution, undo_log: UndoLog, entry: int) -> Proposal:
 def return_to_best(
     problem: Problem, solution: Solution, schedule: Schedule, undo_log: UndoLog, extension_state: ExtensionState
 ) -> None:
-    """Undo the proposals accepted since the best solution."""
+    """Undo the proposals accepted since the best solution, in solution, schedule, and values and sums of terms."""
     for entry in range(schedule.undo_length - 1, schedule.best_length - 1, -1):
         undo_with_terms(problem, solution, extension_state, _accepted(solution, undo_log, entry))
     copy_values(extension_state.best, extension_state.value)
@@ -107,7 +107,7 @@ def return_to_best(
 
 @kernel
 def return_to_start(problem: Problem, solution: Solution, schedule: Schedule, undo_log: UndoLog) -> None:
-    """Undo all proposals of the log; the sums of extension terms stay as they are."""
+    """Undo all proposals of the log in the solution; the sums of extension terms stay as they are."""
     for entry in range(schedule.undo_length - 1, -1, -1):
         apply_proposal(problem, solution, inverse_of(_accepted(solution, undo_log, entry)))
 
@@ -246,7 +246,7 @@ def _start(
     rng: Stream,
     tally: Tally,
 ) -> None:
-    """Initialize the schedule; the first temperature follows from the largest energy change of a few probes."""
+    """Set the energies of a new schedule, and the first temperature from the energy changes of random probes."""
     energy = present_energy(problem, solution)
     extension_energy = weighed(extension_state, extension_state.value)
     largest_change = 0.0
@@ -292,7 +292,10 @@ def _step(
     rng: Stream,
     left_proposals: int,
 ) -> int:
-    """Make a step, which counts as at most `left_proposals` proposals; return how many proposals it counts as."""
+    """Make a step: one proposal, or several moves of a larger neighbourhood. Return as how many proposals it counts.
+
+    `left_proposals`: how many the chain may still make, at most which the step counts.
+    """
     schedule, undo_log = chain_state.schedule, chain_state.undo_log
     most_moves = chain_state.transaction.row.shape[0]
     if is_full(schedule, undo_log, most_moves):
@@ -325,7 +328,7 @@ def _single_step(
     extension_state: ExtensionState,
     rng: Stream,
 ) -> None:
-    """Generate one proposal and accept or reject it."""
+    """Generate one proposal, and accept or reject it by rules and energy; the tally counts the outcome."""
     schedule, undo_log, tally = chain_state.schedule, chain_state.undo_log, chain_state.tally
     proposal = generate_proposal(problem, solution, choice, rng)
     tally[GENERATED] += 1

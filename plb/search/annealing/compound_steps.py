@@ -47,7 +47,7 @@ _WITHOUT_SPREADING = ~SPREADING
 def make_spread_moves(problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int) -> bool:
     """Move siblings of `row`, which has moved, out of crowded domains; return whether the spread holds afterwards.
 
-    Fault domains come first: moves for these need not satisfy the rule on upgrade domains.
+    Fault domains come first: moves for these need not satisfy the rule on upgrade domains. `enforced`: rules to keep.
     """
     binding = enforced & _WITHOUT_SPREADING
     for rule in (FAULT_DOMAIN, UPGRADE_DOMAIN):
@@ -81,7 +81,7 @@ def _spread_siblings(
 
 @kernel
 def _is_uneven(problem: Problem, solution: Solution, level: int, row: int) -> bool:
-    """Return whether some domain of a level has too many or too few replicas of the partition of `row`."""
+    """Return whether some domain of a level has too many or too few replicas of the partition of replica `row`."""
     member = row
     while True:
         if breaks_level(problem, solution, level, member):
@@ -108,7 +108,7 @@ def compound_proposal(
     rng: Stream,
     step: Step,
 ) -> None:
-    """Accept or reject a proposal together with the spread moves of siblings and affinity moves of children."""
+    """Accept or reject a proposal together with the moves that it causes: of siblings for the spread, of children."""
     schedule, tally, transaction = chain_state.schedule, chain_state.tally, chain_state.transaction
     draft = Draft(extension_state, rng, transaction)
     row, target, partner, source = step.proposal

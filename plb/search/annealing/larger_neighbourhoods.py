@@ -67,7 +67,7 @@ def destroy_and_repair(
 
 @kernel
 def _destroy_partition(problem: Problem, solution: Solution, draft: Draft, row: int) -> None:
-    """Take the movable replicas of the partition of `row` off their nodes."""
+    """Take the movable replicas of the partition of replica `row` off their nodes."""
     member = row
     while True:
         if (
@@ -83,7 +83,7 @@ def _destroy_partition(problem: Problem, solution: Solution, draft: Draft, row: 
 
 @kernel
 def _destroy_nodes(problem: Problem, solution: Solution, draft: Draft, row: int) -> None:
-    """Take `row` and random replicas of its node and of another random node off these nodes."""
+    """Take replica `row` and random replicas of its node and of another random node off their nodes."""
     own_node = solution.node[row]
     other_node = problem.targets[int(uniform(draft.rng) * problem.targets.shape[0])]
     try_with_terms(problem, solution, draft, row, NOWHERE)
@@ -96,7 +96,7 @@ def _destroy_nodes(problem: Problem, solution: Solution, draft: Draft, row: int)
 
 @kernel
 def _destroy_service(problem: Problem, solution: Solution, draft: Draft, row: int, scratch: Scratch) -> None:
-    """Take `row` and random replicas of its service off their nodes, at most one of a partition."""
+    """Take replica `row` and random replicas of its service off their nodes, at most one of a partition."""
     try_with_terms(problem, solution, draft, row, NOWHERE)
     replicas = 2 + int(uniform(draft.rng) * (MOST_DESTROYED - 1))
     service = problem.service[row]
@@ -148,7 +148,7 @@ def _place(
 ) -> bool:
     """Place the row of move `entry` on the best of several allowed nodes; return whether there is one.
 
-    Compared are the nodes that the first `destroyed` moves of the transaction have left, and random ones.
+    Compared are the nodes that the first `destroyed` moves of the transaction have left, and random nodes.
     """
     row = draft.transaction.row[entry]
     best_node, lowest_energy = NOWHERE, REJECTED
@@ -231,7 +231,10 @@ def _place_of(
     excluded: int,
     scratch: Scratch,
 ) -> int:
-    """Return the first allowed of these nodes for an ejected `row`: origin, `start`, random ones; never `excluded`."""
+    """Return the first node that rules allow for an ejected replica `row`, or NOWHERE; never `excluded`.
+
+    Asked are, in order, its origin, the node `start` where the chain began, and random nodes.
+    """
     for index in range(2 + TARGETS_OF_EJECTED):
         if index == 0:
             node = problem.origin[row]

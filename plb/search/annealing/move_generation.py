@@ -36,7 +36,7 @@ def replica_worth_moving(problem: Problem, solution: Solution, movable: Int, row
 
 @kernel
 def node_worth_reaching(problem: Problem, solution: Solution, row: int, rng: Stream) -> int:
-    """Return a random target where `row` may balance a metric, or the node of `row` if none was found."""
+    """Return a random target where replica `row` may balance a metric, or the node of `row` if none was found."""
     targets = problem.targets
     for _ in range(BIASED_SAMPLES):
         target = targets[int(uniform(rng) * targets.shape[0])]
@@ -47,7 +47,7 @@ def node_worth_reaching(problem: Problem, solution: Solution, row: int, rng: Str
 
 @kernel
 def is_worth_swapping(problem: Problem, solution: Solution, row: int, partner: int) -> bool:
-    """Return whether a role swap of two siblings brings unbalanced load on the primary's node closer to the mean."""
+    """Return whether a swap of the roles of siblings `row` and `partner` may balance a metric on the primary's node."""
     primary = row if problem.role[row] == PRIMARY else partner
     secondary = partner if primary == row else row
     node = solution.node[primary]
@@ -60,7 +60,7 @@ def is_worth_swapping(problem: Problem, solution: Solution, row: int, partner: i
 
 @kernel
 def _may_balance_any(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> bool:
-    """Return whether `row` may balance any metric at `node`; `sign`: LEAVING or ARRIVING."""
+    """Return whether replica `row` may balance any metric at `node`; `sign`: LEAVING or ARRIVING."""
     for metric in range(problem.load.shape[1]):
         if _may_balance(problem, solution, row, metric, node, sign * problem.load[row, metric]):
             return True
@@ -89,14 +89,14 @@ def _packs_any(problem: Problem, metric: int) -> bool:
 
 @kernel
 def _above_mean(problem: Problem, solution: Solution, metric: int, node: int) -> int:
-    """Return 1, 0 or -1: whether the load of `node` is above, at or below the mean of the counted nodes."""
+    """Return 1, 0 or -1: the load of `metric` on `node` is above, at or below the mean of the counted nodes."""
     load = counted_as(problem, node, metric, solution.node_load[node, metric])
     return _sign(load * problem.nodes_of_metric[metric] - solution.total[metric])
 
 
 @kernel
 def _above_local_mean(problem: Problem, solution: Solution, local_domain: int, metric: int, node: int) -> int:
-    """Return 1, 0 or -1: whether the local domain's load of `node` is above, at or below its mean, as `_above_mean`."""
+    """Return 1, 0 or -1: the load of a local domain on `node`, of `metric`, is above, at or below its mean."""
     load = counted_as(problem, node, metric, solution.local_load[local_domain, node, metric])
     return _sign(load * problem.local_nodes[local_domain] - solution.local_total[local_domain, metric])
 
@@ -171,10 +171,11 @@ def generate_proposal(problem: Problem, solution: Solution, choice: Choice, rng:
 
 @kernel
 def _random_proposal(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> Proposal:
-    """Return a random proposal by a uniformly sampled slot, as in Service Fabric (docs/service-fabric.md, Proposals).
+    """Return a random proposal for a uniformly sampled slot (docs/service-fabric.md, Proposals).
 
-    A new replica changes its target, a displaced one returns or changes its target; an empty slot moves, swaps or
-    exchanges. A search that only swaps undoes swaps and nothing else.
+    Slots are the new rows, then the rows that may be displaced at once. A new replica changes its target, a displaced
+    one returns or changes its target; an empty slot moves, swaps or exchanges. A search that only swaps undoes only
+    swaps.
     """
     slot = int(uniform(rng) * (choice.creation.shape[0] + choice.migrations + choice.spare))
     if slot < choice.creation.shape[0]:
@@ -223,7 +224,7 @@ def _random_proposal(problem: Problem, solution: Solution, choice: Choice, rng: 
 
 @kernel
 def _exchange(problem: Problem, solution: Solution, choice: Choice, row: int, rng: Stream) -> Proposal:
-    """Return an exchange of `row` with a random movable replica of another partition; rows of NOWHERE if impossible."""
+    """Return an exchange of the nodes of `row` and a random movable row of another partition; NOWHERE if impossible."""
     partner = _partner_of(choice, row, rng)
     displaced = solution.totals.displaced + leaves_origin(problem, solution, row)
     displaced += leaves_origin(problem, solution, partner)
@@ -234,13 +235,13 @@ def _exchange(problem: Problem, solution: Solution, choice: Choice, row: int, rn
 
 @kernel
 def leaves_origin(problem: Problem, solution: Solution, row: int) -> int:
-    """Return 1 if `row` is on its origin, so that a move makes it one more displaced row, else 0."""
+    """Return 1 if replica `row` is on its origin, so that a move makes it one more displaced row, else 0."""
     return int(solution.node[row] == problem.origin[row])
 
 
 @kernel
 def _partner_of(choice: Choice, row: int, rng: Stream) -> int:
-    """Return a random movable row or, in a share of the draws, one of the most similar to `row`, likely the first."""
+    """Return a random movable row or, in `choice.similar_share` of the draws, one of the most similar to `row`."""
     partners = choice.similar.shape[1]
     if partners == 0 or uniform(rng) >= choice.similar_share:
         return _random_of(choice.movable, rng)
@@ -313,7 +314,7 @@ def _random_of(values: Int, rng: Stream) -> int:
 
 @kernel
 def _sibling_on(problem: Problem, solution: Solution, row: int, node: int) -> int:
-    """Return the sibling of `row` on `node`, or NOWHERE."""
+    """Return the sibling of replica `row` on `node`, or NOWHERE."""
     sibling = problem.sibling[row]
     while sibling != row:
         if solution.node[sibling] == node:
@@ -324,7 +325,7 @@ def _sibling_on(problem: Problem, solution: Solution, row: int, node: int) -> in
 
 @kernel
 def _new_sibling_on(problem: Problem, solution: Solution, row: int, target: int) -> int:
-    """Return the new sibling of `row` that is placed on `target`, or NOWHERE."""
+    """Return the new sibling of replica `row` that is placed on `target`, or NOWHERE."""
     sibling = problem.sibling[row]
     while sibling != row:
         if solution.node[sibling] == target and problem.origin[sibling] == NOWHERE:
@@ -335,7 +336,7 @@ def _new_sibling_on(problem: Problem, solution: Solution, row: int, target: int)
 
 @kernel
 def _swap_partner(problem: Problem, row: int, rng: Stream) -> int:
-    """Return a random movable sibling of another role, or NOWHERE."""
+    """Return a random movable sibling of replica `row` with another role, or NOWHERE."""
     chosen = NOWHERE
     candidates = 0
     sibling = problem.sibling[row]

@@ -98,21 +98,19 @@ class Neighbourhoods(NamedTuple):
 
 def kinds_of(names: Sequence[str]) -> list[int]:
     """Return the kind of each larger neighbourhood by its name; users' kinds are numbered from OF_USERS in order."""
-    of_users = [name for name in names if name not in NEIGHBOURHOODS]
+    names_of_users = [name for name in names if name not in NEIGHBOURHOODS]
     return [
-        OF_USERS + of_users.index(name) if name in of_users else EJECTION_CHAIN + NEIGHBOURHOODS.index(name)
+        OF_USERS + names_of_users.index(name) if name in names_of_users else EJECTION_CHAIN + NEIGHBOURHOODS.index(name)
         for name in names
     ]
 
 
 def rows_of_services(problem: Problem, movable: Int) -> RowsOfServices:
-    """Return the `movable` rows by service, of services with movable rows in several partitions."""
+    """Return the `movable` rows, (M,), by service, without services whose movable rows are all of one partition."""
+    # siblings form a ring: each pass doubles the distance over which the lowest row of a partition spreads
     first_sibling, sibling_ahead = np.arange(len(problem.sibling)), problem.sibling
     while not np.array_equal(lower := np.minimum(first_sibling, first_sibling[sibling_ahead]), first_sibling):
-        first_sibling, sibling_ahead = (
-            lower,
-            sibling_ahead[sibling_ahead],
-        )  # the first row of each partition, in as many steps as its size has digits
+        first_sibling, sibling_ahead = lower, sibling_ahead[sibling_ahead]
     service = problem.service[movable].astype(np.int64)
     service_and_partition = np.unique(np.stack([service, first_sibling[movable]]), axis=1)
     has_several = np.bincount(service_and_partition[0], minlength=len(problem.max_service_moves)) > 1
@@ -123,7 +121,7 @@ def rows_of_services(problem: Problem, movable: Int) -> RowsOfServices:
 
 
 def that_apply(kinds: Sequence[int], problem: Problem, movable: Int) -> tuple[list[int], RowsOfServices]:
-    """Return the `kinds` that can move several of the `movable` rows, and the rows of services for SERVICE."""
+    """Return the `kinds` with which some step can move several of the `movable` rows, and the rows of services."""
     services = rows_of_services(problem, movable) if SERVICE in kinds else NO_SERVICES
     are_single = bool((problem.sibling[movable] == movable).all())
     useless = {PARTITION} if are_single else set()
@@ -235,7 +233,10 @@ _propose = CallByAddress(int)
 def make_proposed_step(
     problem: Problem, solution: Solution, choice: Choice, draft: Draft, index: int, scratch: Scratch
 ) -> bool:
-    """Make the moves that users' neighbourhood `index` proposes, after all rows have left; return whether all could."""
+    """Make the moves that users' neighbourhood `index` proposes; return whether all could be made.
+
+    All moved rows leave their nodes first, so that they may change places.
+    """
     row = costly_row(problem, solution, choice, draft.extension_state, draft.rng)
     if solution.node[row] == NOWHERE:
         return False

@@ -190,13 +190,13 @@ class MostLoads(NamedTuple):
 
 @kernel
 def _rise(present: int, change: int) -> int:
-    """Return the rise of an overload if the load over the limit, `present`, changes by `change`; both may be < 0."""
+    """Return by how much an overload rises if the load above the limit, `present`, changes by `change`."""
     return int(max(0, present + change) - max(0, present))
 
 
 @kernel
 def _above(solution: Solution, data: MostLoads, node: int, metric: int) -> int:
-    """Return by how many quanta the load of `node` exceeds what it may have; negative where some is free."""
+    """Return by how many quanta `node` exceeds its most load of `metric`; negative where some load is free."""
     above = solution.node_load[node, metric] - data.most[node, metric]
     if data.in_transit[metric]:
         above += solution.departed[node, metric]
@@ -311,14 +311,17 @@ def raise_price(
 
 
 def has_overload(state: ExtensionState) -> bool:
-    """Return whether the best solution of a chain has overload that has a price."""
+    """Return whether the best solution of a chain has overload under `soft_capacity`."""
     return bool(state.best[state.vanishing].any())
 
 
 def remove_overload(
     problem: Problem, solution: Solution, chain_state: ChainState, extensions: ChainExtensions, soft: SoftCapacity
 ) -> bool:
-    """Return replicas from overloaded nodes to their origins, else all; return whether no node is overloaded then."""
+    """Return replicas from overloaded nodes to their origins; if that is not enough, return all replicas to theirs.
+
+    Return whether no node is overloaded then. If the search began with displaced replicas, not all return.
+    """
     state = extensions.state
     most_loads = extensions.data[int(state.vanishing[0])]
     for moves_all in (False, True) if soft.begins_at_origins else (False,):
@@ -337,9 +340,9 @@ def return_to_origins(
     extension_state: ExtensionState,
     moves_all: bool,
 ) -> int:
-    """Return rows to their origins: those on overloaded nodes that rules allow there, or with `moves_all` all.
+    """Return rows on overloaded nodes to their origins where the `enforced` rules allow it; `moves_all`: all rows.
 
-    Return how many moved.
+    Return how many rows have moved.
     """
     moved = 0
     for position in range(solution.totals.displaced - 1, -1, -1):

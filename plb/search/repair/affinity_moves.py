@@ -19,7 +19,8 @@ def move_children(
 ) -> bool:
     """Move replicas of children that are apart from the partition of `row`; return whether all could move.
 
-    A replica already apart before the search stays, unless a move from entry `first_entry` on took a row off its node.
+    A replica already apart before the search stays, unless a move of the transaction from entry `first_entry` on took a
+    row off its node. The `enforced` rules bind the moves.
     """
     length = draft.transaction.length[0]
     child = problem.first_child[row]
@@ -43,7 +44,7 @@ def move_children(
 
 @kernel
 def move_with_children(problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int) -> bool:
-    """Move `row` to a random other feasible node, then its children; return whether all could move."""
+    """Move replica `row` to a random other feasible node, then its children; return whether all could move."""
     target = random_target(problem, solution, draft.extension_state, enforced, row, draft.rng)
     if target == NOWHERE:
         return False
@@ -54,7 +55,7 @@ def move_with_children(problem: Problem, solution: Solution, draft: Draft, enfor
 def move_to_with_children(
     problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, target: int
 ) -> bool:
-    """Move `row` to `target`, then its children; return whether all could move."""
+    """Move replica `row` to `target`, then its children; return whether all could move, else undo all."""
     length_before = draft.transaction.length[0]
     try_move(problem, solution, draft.transaction, row, target)
     if move_children(problem, solution, draft, enforced, row, length_before):
@@ -65,9 +66,9 @@ def move_to_with_children(
 
 @kernel
 def rejoin(problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int) -> bool:
-    """Move a child's replica to a node of its parent, or swap its role with a sibling there; return whether it worked.
+    """Move `row`, a child's replica, to a node of its parent, or swap its role with a sibling there.
 
-    The swap may not part the sibling from a parent.
+    The swap may not part the sibling from a parent. Return whether it worked.
     """
     if problem.origin[row] != NOWHERE and not problem.movable[row]:
         return False
@@ -99,7 +100,7 @@ def rejoin(problem: Problem, solution: Solution, draft: Draft, enforced: RuleMas
 
 @kernel
 def lacks_child(problem: Problem, solution: Solution, row: int, parent: int) -> bool:
-    """Return whether `parent`, a row of the parent of `row`, may move, has its role, and no child beside it."""
+    """Return whether `parent`, a row of the parent of `row`, may move, has `row`'s role, and no child beside it."""
     can_move = problem.movable[parent] and solution.node[parent] != NOWHERE and not problem.unspread[parent]
     same_role = (problem.role[parent] == PRIMARY) == (problem.role[row] == PRIMARY)
     return bool(can_move and same_role and not has_sibling_on(problem, solution.node, row, solution.node[parent]))
@@ -107,7 +108,7 @@ def lacks_child(problem: Problem, solution: Solution, row: int, parent: int) -> 
 
 @kernel
 def bring_parent(problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int) -> bool:
-    """Move a replica of the parent of `row`, so that both are on one node; return whether it worked.
+    """Move a replica of the parent of replica `row`, so that both are on one node; return whether it worked.
 
     The target is the child's node if the parent may move there, else a random node to which the child moves too.
     """

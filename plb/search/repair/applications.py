@@ -17,7 +17,7 @@ from plb.state.arrays import Problem, Solution
 def repair_applications(
     problem: Problem, solution: Solution, draft: Draft, attempt: Attempt, state: RepairState
 ) -> None:
-    """Repair the rules of each application that breaks one, if `attempt` repairs them."""
+    """Repair the rules that `attempt` repairs of each application that breaks one; `state` lists the applications."""
     index = 0
     while index < state.suspects.length[APPLICATIONS]:  # a move may add applications
         application = state.suspects.applications[index]
@@ -32,7 +32,7 @@ def repair_applications(
 def _leave_nodes(
     problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, application: int, state: RepairState
 ) -> None:
-    """Move an application off the nodes with the fewest of its replicas, to its others, until it uses few enough."""
+    """Move an application off the nodes with the fewest of its replicas until it uses few enough nodes."""
     nodes = solution.application_replicas.shape[1]
     shift = int(uniform(draft.rng) * nodes)
     last_replicas, last_place = 0, NOWHERE
@@ -120,7 +120,7 @@ def _take_load_off(
 ) -> bool:
     """Move a replica of an application off `node`, or with `swaps_roles` swap its role; return whether one could.
 
-    The replicas with load of `metric` are tried in turn from a random one on.
+    The replicas with load of `metric` are tried in turn, in two passes that begin at a random one.
     """
     on_nodes, transaction = state.on_nodes, draft.transaction
     first_position = int(uniform(draft.rng) * solution.application_replicas[application, node])
@@ -149,7 +149,7 @@ def _take_load_off(
 
 @kernel
 def holds_reservation(problem: Problem, row: int, metric: int) -> bool:
-    """Return whether the application of `row` reserves `metric` on its nodes."""
+    """Return whether the application of replica `row` reserves `metric` on its nodes."""
     if not problem.reserves or problem.application[row] == NOWHERE:
         return False
     return bool(problem.reservation[problem.application[row], metric] > 0)
@@ -159,9 +159,9 @@ def holds_reservation(problem: Problem, row: int, metric: int) -> bool:
 def relieve_by(
     problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, metric: int, state: RepairState
 ) -> bool:
-    """Move `row` off its node with its children; return whether all could move.
+    """Move replica `row` off its node with its children; return whether all could move.
 
-    All of its application leaves the node if `row` alone would free nothing of a reservation of `metric`.
+    All replicas of its application leave the node if `row` alone would free nothing of a reservation of `metric`.
     """
     node, application = solution.node[row], problem.application[row]
     if holds_reservation(problem, row, metric):

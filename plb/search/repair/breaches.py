@@ -26,7 +26,7 @@ def broken_applications(problem: Problem, solution: Solution, enforced: RuleMask
 
 
 def movable_rows_of(problem: Problem, solution: Solution, applications: Int) -> Int:
-    """Return the movable placed rows, ascending, of some applications."""
+    """Return the movable placed rows, ascending, of `applications`, (n,) indices."""
     placed = problem.movable & (solution.node != NOWHERE)
     return np.flatnonzero(placed & np.isin(problem.application, applications))
 
@@ -35,7 +35,8 @@ def movable_rows_of(problem: Problem, solution: Solution, applications: Int) -> 
 def count_breaches_of(problem: Problem, solution: Solution, enforced: RuleMask, application: int) -> tuple[int, float]:
     """Return the number of breaches of an application, and the sum of its overloads relative to its limits.
 
-    A breach is a node too many, or a metric in which the application exceeds its limit on a node.
+    A breach is a node too many, or a metric in which the application exceeds its limit on a node; only rules in
+    `enforced` count.
     """
     breaches = 0
     overload = 0.0
@@ -55,7 +56,7 @@ def count_breaches_of(problem: Problem, solution: Solution, enforced: RuleMask, 
 
 @kernel
 def broken_rules(problem: Problem, solution: Solution, enforced: RuleMask, row: int) -> RuleMask:
-    """Return the enforced rules that `row`, or its node, breaks where it is."""
+    """Return the enforced rules that replica `row`, or its node, breaks where it is."""
     if solution.node[row] == NOWHERE:
         return 0
     broken = domains.broken_rules(problem, solution, enforced, row)
@@ -78,7 +79,7 @@ def broken_rules(problem: Problem, solution: Solution, enforced: RuleMask, row: 
 
 @kernel
 def note_broken_rules(problem: Problem, solution: Solution, enforced: RuleMask, rows: Int, broken: Int) -> None:
-    """Write to `broken`, (m,) of RuleMask, the `broken_rules` of each of `rows`, (m,)."""
+    """Write to `broken`, (m,) of RuleMask, the `broken_rules` of each replica of `rows`, (m,)."""
     for index in range(rows.shape[0]):
         broken[index] = broken_rules(problem, solution, enforced, rows[index])
 
@@ -87,9 +88,10 @@ def note_broken_rules(problem: Problem, solution: Solution, enforced: RuleMask, 
 def count_breaches(
     problem: Problem, solution: Solution, enforced: RuleMask, row: int, may_move: bool, by_partition: bool
 ) -> int:
-    """Return the breaches of `row` alone: each level with a crowded domain, and a wrong node if it `may_move`.
+    """Return how many `enforced` rules and levels replica `row` breaks: crowded domains, and a wrong node.
 
-    `by_partition`: whether crowded domains of a rule count once for a partition, with the first of its rows in one.
+    `may_move`: whether a wrong node counts; `by_partition`: whether crowded domains of a rule count once for a
+    partition, with the first of its rows in one.
     """
     if solution.node[row] == NOWHERE:
         return 0
@@ -102,7 +104,7 @@ def count_breaches(
 
 @kernel
 def is_misplaced(problem: Problem, solution: Solution, enforced: RuleMask, row: int) -> bool:
-    """Return whether a placed row shares its node with a sibling, or is on a wrong node or apart from its parent."""
+    """Return whether a placed `row` shares its node with a sibling, is on a wrong node, or apart from its parent."""
     if node.is_broken(problem, solution, enforced, row):
         return True
     if exclusion.is_broken(problem, solution, row):
@@ -116,7 +118,7 @@ def is_misplaced(problem: Problem, solution: Solution, enforced: RuleMask, row: 
 def mark_breaking(
     problem: Problem, solution: Solution, enforced: RuleMask, rows: Int, may_move: Bool, breaks: Bool
 ) -> None:
-    """Write to `breaks`, (m,), whether each of `rows`, (m,), breaks a rule other than capacity.
+    """Write to `breaks`, (m,), whether each replica of `rows`, (m,), breaks a rule other than capacity.
 
     `may_move`: (M,) whether the row may move; a wrong node counts only for rows that may.
     """
@@ -153,7 +155,7 @@ def find_breaches(problem: Problem, solution: Solution, enforced: RuleMask, susp
 
 
 def breaking_rows(problem: Problem, solution: Solution, enforced: RuleMask, suspects: Int) -> Int:
-    """Return the suspects that break an enforced rule other than capacity."""
+    """Return the rows of `suspects`, (n,), that break an enforced rule other than capacity."""
     breaks = np.zeros(len(suspects), np.bool_)
     if len(suspects):
         mark_breaking(problem, solution, enforced, suspects, problem.movable, breaks)
@@ -161,24 +163,28 @@ def breaking_rows(problem: Problem, solution: Solution, enforced: RuleMask, susp
 
 
 def rows_judged_by(problem: Problem, changed: Int) -> Int:
-    """Return the rows, ascending, whose breaches may change as rows `changed` move: of these and child partitions."""
-    of_children: set[int] = set()
-    of_partitions: set[int] = set()
+    """Return the rows, ascending, whose breaches may change as rows `changed`, (n,), move.
+
+    These are the rows of the same partitions and of their affinity children.
+    """
+    rows_of_children: set[int] = set()
+    rows_of_partitions: set[int] = set()
     for row in changed.tolist():
-        if row in of_partitions:
+        if row in rows_of_partitions:
             continue
-        of_partitions.update(siblings_of(problem, row))
+        rows_of_partitions.update(siblings_of(problem, row))
         child = int(problem.first_child[row])
         while child != NOWHERE:
-            of_children.update(siblings_of(problem, child))
+            rows_of_children.update(siblings_of(problem, child))
             child = int(problem.next_child[child])
-    return np.array(sorted(of_children | of_partitions), np.int64)
+    return np.array(sorted(rows_of_children | rows_of_partitions), np.int64)
 
 
 def suspects_after(problem: Problem, solution: Solution, breaking: Int, others: Int = NO_ROWS) -> Int:
-    """Return the rows, ascending, that may break a rule in `solution`; `breaking`: rows that may on their origins.
+    """Return the rows, ascending, that may break a rule in `solution`.
 
-    `others`: rows that an earlier search may have placed or dropped.
+    `breaking`: rows that may break one on their origins; `others`: rows that an earlier search may have placed or
+    dropped.
     """
     moved = moved_rows(problem, solution, others)
     return merged(breaking, rows_judged_by(problem, moved)) if len(moved) else breaking

@@ -56,9 +56,10 @@ def evict(
     tries: int,
     rng: Stream,
 ) -> None:
-    """Place in `solution` the `rows` for which moves of existing replicas free enough capacity.
+    """Place in `solution` the replicas `rows` for which moves of existing replicas free enough capacity.
 
-    `slots`: largest number of displaced replicas; `tries`: random moves of parents; each row has 5 times as many.
+    `slots`: largest number of displaced replicas; `tries`: random moves of parents; each row has 5 times as many;
+    `all_or_nothing`: (m,) groups of rows that are placed as a whole.
     """
     capacity = 8 * len(solution.node) + 8
     transaction, best = new_transaction(capacity), new_transaction(capacity)
@@ -94,7 +95,7 @@ def evict(
 
 
 def _movable_load(problem: Problem) -> Int:
-    """Return the load on each node that could leave it, (N, R) quanta."""
+    """Return the load of the movable replicas on each node before the search, (N, R) quanta."""
     rows = np.flatnonzero(problem.movable & (problem.origin != NOWHERE))
     load = np.zeros((len(problem.limit), problem.load.shape[1]), np.int64)
     np.add.at(load, problem.origin[rows], problem.load[rows])
@@ -115,7 +116,7 @@ def _try_shifts(
     transaction: Transaction,
     best: Transaction,
 ) -> None:
-    """Move random parents of `rows`, place `rows` after each move; apply the one of `tries` attempts that places most.
+    """Move random parents of `rows`, place `rows` after each move; keep the attempt of `tries` that places most.
 
     Ties go to the lowest energy. `slots`: largest number of displaced replicas; `transaction`, `best`: scratch.
     """
@@ -150,7 +151,7 @@ def _try_shifts(
 
 @kernel
 def _random_parent(problem: Problem, solution: Solution, row: int, rng: Stream) -> int:
-    """Return a random movable replica of the parent partition of `row`, or NOWHERE."""
+    """Return a random movable replica of the parent partition of replica `row`, or NOWHERE."""
     chosen = NOWHERE
     candidates = 0
     parent_row = problem.parent_row[row]
@@ -180,10 +181,11 @@ def _try_evictions(
     transaction: Transaction,
     best: Transaction,
 ) -> None:
-    """Place `row` on a random node that other replicas have left; apply the one of `tries` attempts of lowest energy.
+    """Place replica `row` on a random node that others have left; keep the attempt of `tries` of lowest energy.
 
-    `at_start`: the rows on each node before the search; `load`: (N, R) quanta of the movable ones. `slots`:
-    largest number of displaced replicas; `best`: set to the moves of that attempt; `transaction`: scratch.
+    `at_start`: the rows on each node before the search; `load`: (N, R) quanta of the movable ones; `slots`: largest
+    number of displaced replicas; `best`: set to the moves of the kept attempt, or full without one; `transaction`:
+    scratch.
     """
     lowest_energy = np.inf
     draft = Draft(extension_state, rng, transaction)
@@ -223,7 +225,7 @@ def _clear(
     enforced: RuleMask,
     most_moves: int,
 ) -> bool:
-    """Move random residents off `target`, in at most `most_moves` moves, until `row` fits; return whether it does."""
+    """Move random replicas off `target`, in fewer than `most_moves` moves, until `row` fits; return whether it does."""
     while _is_full(problem, solution, row, target, enforced):
         if draft.transaction.length[0] >= most_moves:
             return False
@@ -237,7 +239,7 @@ def _clear(
 
 @kernel
 def _is_full(problem: Problem, solution: Solution, row: int, target: int, enforced: RuleMask) -> bool:
-    """Return whether `row` would exceed a limit of `target`, or of its application there."""
+    """Return whether replica `row` would exceed a limit of `target`, or of its application there."""
     if is_full_for(problem, solution, row, problem.load[NOWHERE], target):
         return True
     if problem.reserves and exceeds_with_reservations(problem, solution, row, NOWHERE, target):

@@ -122,7 +122,7 @@ def new_rows_on_nodes(problem: Problem) -> RowsOnNodes:
 
 @kernel
 def note_moves(problem: Problem, solution: Solution, state: RepairState, first_entry: int) -> None:
-    """Bring the lists up to date after the moves of the transaction from `first_entry` on."""
+    """Bring the lists of `state` up to date after the moves of its transaction from entry `first_entry` on."""
     transaction, suspects = state.transaction, state.suspects
     for entry in range(first_entry, transaction.length[0]):
         row = transaction.row[entry]
@@ -140,7 +140,7 @@ def note_moves(problem: Problem, solution: Solution, state: RepairState, first_e
 
 @kernel
 def undo_repair(problem: Problem, solution: Solution, state: RepairState) -> None:
-    """Undo all moves, and take what they have added off the lists of suspects."""
+    """Undo all moves of a repair, and take what they have added off the lists of suspects."""
     transaction, suspects = state.transaction, state.suspects
     moves = transaction.length[0]
     undo_transaction(problem, solution, transaction, 0)
@@ -178,10 +178,11 @@ def next_listed_node(suspects: Suspects, above: int) -> int:
 def remaining_breaches(
     problem: Problem, solution: Solution, enforced: RuleMask, by_partition: bool, suspects: Suspects
 ) -> tuple[int, float]:
-    """Return the number of violations, and the sum of the overloads relative to the limits.
+    """Return the number of violations at `suspects`, and the sum of the overloads relative to the limits.
 
-    A violation is an overloaded node, a replica in a crowded domain of one level (or `by_partition`, all those of a
-    partition in crowded domains of one rule), a misplaced replica, or one of an application.
+    A violation of the `enforced` rules is an overloaded node, a replica in a crowded domain of one level
+    (`by_partition`: all replicas of a partition in crowded domains of one rule), a misplaced replica, or a breach of an
+    application.
     """
     breaches = 0
     overload = 0.0
@@ -214,7 +215,7 @@ def relative_overload(problem: Problem, solution: Solution, node: int) -> float:
 
 @kernel
 def adds_overload(problem: Problem, solution: Solution, suspects: Suspects, load: Int) -> bool:
-    """Return whether some node exceeds a limit by load, with load in transit, that it did not have before a repair.
+    """Return whether some node exceeds a limit with load in transit, and by more load than before a repair.
 
     `load`: (N, R) quanta of each node before the repair, with load in transit.
     """
@@ -244,7 +245,7 @@ def list_rows_on_nodes(node: Int, on_nodes: RowsOnNodes) -> None:
 
 @kernel
 def _follow(solution: Solution, on_nodes: RowsOnNodes, row: int) -> None:
-    """Move `row` from the list of the node where it was to the list of its present node."""
+    """Move replica `row` from the list of the node where it was to the list of its present node."""
     listed_node = on_nodes.node[row]
     if not on_nodes.is_listed[0] or listed_node == solution.node[row]:
         return
@@ -275,7 +276,7 @@ def _insert(on_nodes: RowsOnNodes, row: int, node: int) -> None:
 
 @kernel
 def _list_partition(problem: Problem, suspects: Suspects, row: int) -> None:
-    """Add the rows of the partition of `row` to the suspects."""
+    """Add the rows of the partition of replica `row` to the suspects."""
     member = row
     while True:
         if not suspects.is_row[member]:

@@ -97,9 +97,9 @@ def _relieve(
     swaps_roles: bool,
     state: RepairState,
 ) -> bool:
-    """Move the first possible replica off `node`, from a random one on; with `swaps_roles`, swap it with a lighter one.
+    """Move the first replica that can leave `node`, from a random one on; return whether one could.
 
-    Return whether one could.
+    It has to reduce the load of `metric`. With `swaps_roles` it swaps its role with a lighter sibling.
     """
     on_nodes = state.on_nodes
     row_count = 0
@@ -157,7 +157,7 @@ def move_misplaced(problem: Problem, solution: Solution, draft: Draft, attempt: 
 
 @kernel
 def _leave_domain(problem: Problem, solution: Solution, draft: Draft, binding: RuleMask, level: int, row: int) -> None:
-    """Move `row` with its children out of its domain of `level`, at random; moves within the domain are undone."""
+    """Move replica `row` with its children to a random node outside its domain of `level`, if a few draws find one."""
     length_before, domain = draft.transaction.length[0], problem.domain[solution.node[row], level]
     for _ in range(TRIES_TO_LEAVE):
         move_with_children(problem, solution, draft, binding, row)
@@ -193,7 +193,7 @@ def leave_crowded_domains(
 def move_parents_without_child(
     problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, state: RepairState
 ) -> None:
-    """Move replicas of parents that a misplaced child has left alone to random nodes, with all children beside them."""
+    """Move replicas of parents that a misplaced child does not follow to random nodes, with all their children."""
     suspects = state.suspects
     index = 0
     while index < suspects.length[ROWS]:  # a move may add rows

@@ -125,7 +125,7 @@ def _bound_by(attempt: Attempt, repaired: RuleMask, binding: RuleMask) -> Attemp
 def rules_broken_before(problem: Problem, solution: Solution, enforced: RuleMask, suspects: Int) -> Int:
     """Return the enforced rules that each row breaks, (M,) of RuleMask; siblings break a rule on domains together.
 
-    `suspects`: the rows that may break one.
+    `suspects`: (n,) the rows that may break one.
     """
     broken = np.zeros(len(solution.node), np.int64)
     _mark_broken_rules(problem, solution, enforced, suspects, broken)
@@ -153,7 +153,7 @@ def _mark_broken_rules(problem: Problem, solution: Solution, enforced: RuleMask,
 def breaches_of_applications_before(
     problem: Problem, solution: Solution, enforced: RuleMask, applications: Int
 ) -> Float:
-    """Return nodes too many, overloads and their relative sum of each application, (A, 3); 0 but for `applications`."""
+    """Return nodes too many, overloads, and their sum relative to the limits, (A, 3); 0 but for `applications`."""
     counts = np.zeros((len(problem.most_nodes), 3))
     _count_breaches_of(problem, solution, enforced, applications, counts)
     return counts
@@ -163,7 +163,7 @@ def breaches_of_applications_before(
 def _count_breaches_of(
     problem: Problem, solution: Solution, enforced: RuleMask, applications: Int, counts: Float
 ) -> None:
-    """Write to `counts`, (A, 3), nodes too many, overloads and their relative sum of each of `applications`."""
+    """Write to `counts`, (A, 3), the `_breaches_by_rule` of each of `applications`, (n,) indices."""
     for application in applications:
         nodes, overloads, excess = _breaches_by_rule(problem, solution, enforced, application)
         counts[application, 0], counts[application, 1], counts[application, 2] = nodes, overloads, excess
@@ -173,7 +173,7 @@ def _count_breaches_of(
 def _breaches_by_rule(
     problem: Problem, solution: Solution, enforced: RuleMask, application: int
 ) -> tuple[float, float, float]:
-    """Return the nodes too many of an application, its overloads, and their sum relative to its limits."""
+    """Return an application's nodes too many, its overloads, and the sum of these relative to its limits."""
     nodes, _ = count_breaches_of(problem, solution, enforced & _SCALE_OUT, application)
     overloads, excess = count_breaches_of(problem, solution, enforced & _APPLICATION_CAPACITY, application)
     return float(nodes), float(overloads), excess
@@ -188,10 +188,10 @@ def breaks_anew(
     application_breaches: Float,
     suspects: Suspects,
 ) -> bool:
-    """Return whether a row breaks a rule, or an application breaks one more, that was satisfied before a repair.
+    """Return whether a row or an application breaks one of the `binding` rules more than before a repair.
 
     `broken_before`: (M,) of RuleMask, the rules that each row broke; `application_breaches`: (A, 3) nodes too many,
-    overloads and their relative sum.
+    overloads and their relative sum; `suspects`: the rows and applications that are tested.
     """
     for index in range(suspects.length[ROWS]):
         row = suspects.rows[index]
@@ -209,7 +209,10 @@ def breaks_anew(
 def repair_constraints(
     extensions: Extensions, problem: Problem, solution: Solution, enforced: RuleMask, rng: Stream
 ) -> None:
-    """Move each replica that violates an extension constraint to a random node that all rules and constraints allow."""
+    """Move each replica that violates an extension constraint to a random node that nothing refuses.
+
+    `enforced`: the rules that bind the moves.
+    """
     configuration = extensions.configuration(problem, solution)
     constraints = constraints_of(extensions, problem, solution)
     for row in sorted(extensions.broken(configuration)):
@@ -273,7 +276,7 @@ def try_repairs(
 ) -> None:
     """Try random repairs and apply the best one, which adds no load to an overloaded node.
 
-    `load`: (N, R) quanta of each node before the repair; `best`: scratch for as many moves as `state` can hold.
+    `load`: (N, R) quanta of each node before the repair; `best`: scratch, set to the moves of the best repair.
     """
     repaired, binding, one_action = repairs.repaired, repairs.binding, repairs.one_action
     draft = Draft(extension_state, rng, state.transaction)
@@ -337,8 +340,8 @@ def repair(
     """Repair violated constraints in the solution with as few moves as the search finds.
 
     `masks`: enforced rules, from all to only the hard ones. Violations left under one mask are retried under the next,
-    so that a soft rule never prevents the repair of a hard one; where a refresh has one action, until one succeeds.
-    `breaking`: the rows, ascending, that may break a rule; `passed_over`: rules that bind but are not repaired.
+    so that a soft rule never prevents the repair of a hard one; with `one_action_per_refresh`, until one succeeds.
+    `breaking`: (n,) the rows, ascending, that may break a rule; `passed_over`: rules that bind but are not repaired.
     """
     config, extensions, solution = search.config, search.extensions, search.solution
     if extensions is not None and extensions.policy is not None:
@@ -383,7 +386,7 @@ def _improve(search: Search, movable: Int, mask: RuleMask, seed: np.random.SeedS
 
 
 def _relatives(problem: Problem, affected: Int) -> Int:
-    """Return the rows, ascending, of the partitions of `affected`, of their parents and of their children."""
+    """Return the rows, ascending, of the partitions of rows `affected`, (n,), their parents and their children."""
     relatives: set[int] = set()
     for row in affected.tolist():
         partition_rows = [row, int(problem.parent_row[row]), int(problem.first_child[row])]
@@ -425,9 +428,10 @@ def _repair_randomly(
 ) -> bool:
     """Apply the best of several random repairs to the solution; return whether one was applied.
 
-    `repaired`: rules to repair; `binding`: rules that bind the moves; `suspects`: the rows that may break a rule.
-    `compares_rows`: see `Repairs`. Only under all rules: else two repairs could alternate, as one that improves a
-    spread in part may break the rules that do not bind it, and one of these may break that spread otherwise.
+    `repaired`: rules to repair; `binding`: rules that bind the moves; `suspects`: (n,) the rows that may break a rule.
+    `compares_rows`: see `Repairs`. It is only set under all rules: else two repairs could alternate, as one that
+    improves a spread in part may break the rules that do not bind it, and a repair of these may break that spread
+    otherwise.
     """
     problem, solution, config = search.problem, search.solution, search.config
     most_moves = 8 * len(solution.node) + 8

@@ -49,7 +49,7 @@ class Retry(NamedTuple):
 
 
 def new_retry(problem: Problem, rows: Int, all_or_nothing: PlacementGroups) -> Retry:
-    """Return the record of a placement of `rows`, (m,), none of which is chosen yet."""
+    """Return the record of a placement of replicas `rows`, (m,), none of which is chosen yet."""
     position = np.full(len(problem.origin), NOWHERE)
     position[rows] = np.arange(len(rows))
     nodes = len(problem.limit)
@@ -77,9 +77,9 @@ def retry(
     rng: Stream,
     transaction: Transaction,
 ) -> None:
-    """Place rows without a node again, together with others, at most `tries` times.
+    """Place rows without a node again, together with other new rows, at most `tries` times.
 
-    `transaction`: scratch that can hold 2 m moves.
+    A try that places no more rows than it removed is undone. `transaction`: scratch that can hold 2 m moves.
     """
     work = max(LEAST_WORK, 2 * record.rows.shape[0])
     for _ in range(tries):
@@ -101,7 +101,7 @@ def retry(
 
 @kernel
 def _choose(problem: Problem, solution: Solution, record: Retry, enforced: RuleMask, rng: Stream) -> int:
-    """Choose the rows that are placed again, and return how many rows have no node."""
+    """Mark in `record` the rows that are placed again, and return how many rows have no node."""
     _sum_up(problem, solution, record)
     unplaced = 0
     for position in range(record.rows.shape[0]):
@@ -132,7 +132,7 @@ def _sum_up(problem: Problem, solution: Solution, record: Retry) -> None:
 
 @kernel
 def _choose_siblings(problem: Problem, record: Retry, row: int) -> None:
-    """Choose the new rows of the partition of `row`, itself among them."""
+    """Mark the new rows of the partition of replica `row`, itself among them, to be placed again."""
     member = row
     while True:
         if record.position[member] != NOWHERE:
@@ -146,7 +146,7 @@ def _choose_siblings(problem: Problem, record: Retry, row: int) -> None:
 def _choose_neighbours(
     problem: Problem, solution: Solution, record: Retry, enforced: RuleMask, row: int, rng: Stream
 ) -> None:
-    """Choose the new rows on a few nodes that could take `row` without them, and their new siblings.
+    """Mark the new rows on a few nodes that could take `row` without them, and their new siblings.
 
     Siblings that stayed could break a rule, such as the spread over domains, if a row finds no node again.
     """
@@ -170,7 +170,7 @@ def _choose_neighbours(
 
 @kernel
 def _complete_groups(record: Retry) -> None:
-    """Choose all rows of each all-or-nothing group of which a row is chosen."""
+    """Mark all rows of each all-or-nothing group of which a row is marked."""
     groups, is_chosen = record.all_or_nothing, record.is_chosen
     for position in range(1, is_chosen.shape[0]):
         if groups[position] != NOWHERE and groups[position] == groups[position - 1]:

@@ -40,7 +40,7 @@ def swap_with_lighter(
 
 @kernel
 def swap_roles(problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, partner: int) -> bool:
-    """Swap the nodes of siblings `row` and `partner`, and move their children along; return whether all followed."""
+    """Swap the nodes of siblings `row` and `partner` and move their children along; return whether all followed."""
     length_before, source = draft.transaction.length[0], solution.node[row]
     try_move(problem, solution, draft.transaction, row, solution.node[partner])
     try_move(problem, solution, draft.transaction, partner, source)
@@ -52,7 +52,7 @@ def swap_roles(problem: Problem, solution: Solution, draft: Draft, enforced: Rul
 
 @kernel
 def move_or_swap(problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, metric: int) -> bool:
-    """Move `row` with its children, or swap its role with a sibling of less load of `metric`; return whether it could.
+    """Move `row` with its children, or swap its role with a sibling of less load of `metric`; return whether.
 
     Targets and siblings are drawn with the same probability; NOWHERE as `metric` allows siblings of any load.
     """
@@ -101,7 +101,7 @@ def _may_swap(
 def _count_partners(
     problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, metric: int
 ) -> int:
-    """Return with how many siblings of less load of `metric` (NOWHERE: of any load) `row` may swap its role."""
+    """Return with how many siblings of less load of `metric` (NOWHERE: of any load) replica `row` may swap its role."""
     count = 0
     sibling = problem.sibling[row]
     while sibling != row:
