@@ -122,7 +122,7 @@ class PlacementAndLoadBalancing(DescribedCluster):
         Parameters
         ----------
         history
-            That of the engine of the snapshot; its digest is compared. It is not part of the snapshot, because it can
+            History of the snapshot's engine; its digest is compared. It is not part of the snapshot, because it can
             be larger than all else, stays the same from snapshot to snapshot, and hosts have it anyway.
         config
             Settings to continue with, as by `configure`; None: the settings of the snapshot.

@@ -87,15 +87,16 @@ class Checker:
         self.rows_above = rows_above
 
     def add(self, found: str, expected: str, row: int | None = None, column: str | None = None, count: int = 1) -> None:
-        """Record a problem, as in `TraceProblem`."""
+        """Record a problem: what was `found` and `expected`, where (None: in no single row or column), how often."""
         self.problems.append(TraceProblem(self.file, row, column, found, expected, count))
 
     def bad_rows(
         self, mask: Bool, column: str, found: npt.NDArray[Any] | pl.Series, expected: str, rows: pl.Series | None = None
     ) -> None:
-        """Record the rows where `mask` is true, as `some_rows`, with their values in `found`; all are (table rows,).
+        """Record, as `some_rows` does, the rows where `mask` is true, with values in `found`; both are (table rows,).
 
-        `rows` has the number of each row in the file; None: they are numbered from `rows_above` + 1.
+        `expected`: what should be there, in words. `rows`, (table rows,): number of each row in the file; None: numbers
+        from `rows_above` + 1 on.
         """
         wrong = np.flatnonzero(mask)
         numbers = self.rows_above + wrong + 1 if rows is None else rows.gather(wrong).to_numpy()
@@ -108,10 +109,10 @@ class Checker:
         expected: str,
         column: str | None = None,
     ) -> None:
-        """Record rows with the same problem, by their numbers in the file.
+        """Record rows with the same problem; `rows`, (n,), are their numbers in the file.
 
-        The first `ROWS_LISTED` are listed with the value that `found` returns for a position in `rows`; the last listed
-        one has the number of all.
+        At most `ROWS_LISTED` problems have the same column and `expected`, each with the value that `found` returns for
+        a position in `rows`; the last of them counts all further rows.
         """
         alike = [
             i for i, problem in enumerate(self.problems) if (problem.column, problem.expected) == (column, expected)
@@ -181,7 +182,7 @@ class Checker:
             self.refuse(damage(error), "a Parquet file that can be read")
 
     def refuse(self, found: str, expected: str, row: int | None = None, column: str | None = None) -> NoReturn:
-        """Raise `TraceError` with all recorded problems and this one."""
+        """Raise `TraceError` with all recorded problems and this one, whose arguments are as in `add`."""
         self.add(found, expected, row, column)
         raise TraceError(self.problems)
 

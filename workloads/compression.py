@@ -64,7 +64,12 @@ def compress_columns(traces: TraceSet) -> dict[str, npt.NDArray[Any]]:
 
 
 def _growth_steps(values: Float32, highest: Float32, bounds: Bounds) -> Float:
-    """Return the growth duration G in steps, (S,), by the rule of this module; `values` is (N,), `highest` (S,)."""
+    """Return the growth duration of S series in steps, (S,): when a line through two of their values meets the maximum.
+
+    The two are the first value and the first grown one, at least the share `GROWN` of the maximum; no growth ends later
+    than the maximum. `values`, (N,): all rows; `highest`, (S,): maxima; `bounds`, (S + 1,): first row of each series,
+    then N.
+    """
     grown_at = first_where(values >= per_row(np.float32(GROWN) * highest, bounds), bounds)
     peak_at = first_where(values == per_row(highest, bounds), bounds)
     initial, grown = (
@@ -108,9 +113,10 @@ def compression_effect(
 ) -> list[EffectRow]:
     """Repeat the experiment of [1] figure 7: the effect of compression on the probability of a violation.
 
-    For each number e, e random series are placed on one node, a new one every `stagger_steps` steps (in the
-    paper: every 10 minutes). Both the full traces and the models of the same series are replayed to the end.
-    Metrics without a capacity are unlimited; a violation begins at the share `threshold` of a capacity.
+    For each number in `tenants`, so many random series are placed on one node, a new one every `stagger_steps` steps
+    (in the paper: every 10 minutes), and both the full traces and their models are replayed to the end. A row has the
+    number and the shares of `samples` such nodes with a violation: with full traces, and with models. Metrics without a
+    capacity are unlimited; a violation begins at the share `threshold` of a capacity.
     """
     item = "compression effect"
     check_metrics(item, "capacities", capacities, traces.metric_names)
@@ -133,10 +139,11 @@ def compression_effect(
 
 
 def _violations(start: Bounds, curves: tuple[Float32, Float32], series: Int, stagger: int, limits: Float) -> list[bool]:
-    """Return, for each of two kinds of curves, whether a node with random series is ever in violation.
+    """Return, for full traces and for models, whether a node with random series is ever in violation.
 
-    `start` has the bounds of all series, and `curves` their values, (N, R). `series` has the indices of the series on
-    the node; each begins `stagger` steps after the previous series. `limits` is (R,).
+    `start` has the bounds of all series, and `curves` their values, (N, R), of both kinds. `series` has the indices of
+    the series on the node; each begins `stagger` steps after the previous one. `limits`, (R,): loads at which a
+    violation begins.
     """
     rows, bounds = rows_of(series, start)
     time = step_of_row(bounds) + per_row(np.arange(len(series)) * stagger, bounds)

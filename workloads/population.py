@@ -133,7 +133,7 @@ def _classes(
 ) -> tuple[npt.NDArray[np.int16], Bool, Bool]:
     """Draw the class of each tenant.
 
-    Return codes, whether storage is local, and whether it is serverless, each (T,).
+    Return indices in `CLASS_LIMITS`, whether storage is local, and whether the tenant is serverless, each (T,).
     """
     shares = class_shares(region)
     code = np.searchsorted(np.cumsum(shares), rng.random(count) * shares.sum(), side="right").astype(np.int16)
@@ -144,7 +144,8 @@ def _classes(
 def _lifetimes(region: RegionParameters, count: int, rng: np.random.Generator) -> tuple[Int32, Bool, Float]:
     """Draw lifetimes.
 
-    Return them in steps, whether the window cuts them, and their standard normal scores, each (T,).
+    Return them in steps, whether the observation window cuts them, and the normal scores that they come from, each
+    (T,).
     """
     score = rng.standard_normal(count)
     hours = region.lifetime_median_hours * np.exp(region.lifetime_sigma * score)
@@ -208,6 +209,7 @@ class Layout:
     """
 
     def __init__(self, owner: Index, secondary: Bool, lifetime: Int32) -> None:
+        """Lay series one below the other, each of a tenant, `owner`, (S,), and `secondary` or not; `lifetime`: (T,)."""
         self.owner, self.secondary = owner, secondary
         self.length = lifetime[owner]
         self.bounds = bounds_of(self.length)

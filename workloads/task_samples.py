@@ -267,6 +267,7 @@ def _tape(region: RegionParameters, length: int, seed: int) -> tuple[Float, Floa
         cpu = traces.metric_names.index("cpu")
         usage.append(traces.values[:, cpu])
         limit.append(per_row(traces.max_usage[traces.series_tenant, cpu], traces.series_start))
+        # a tenant has at most two series, so no number of a life is used twice
         lives.append(per_row(np.arange(len(traces.series_tenant)) + 2 * first, traces.series_start))
         first, samples = first + CHUNK, samples + len(usage[-1])
     usages, limits, life = (np.concatenate(parts)[:length] for parts in (usage, limit, lives))

@@ -24,7 +24,7 @@ Bounds: TypeAlias = Int
 
 
 def bounds_of(lengths: npt.NDArray[Any]) -> Bounds:
-    """Return the bounds of consecutive segments with these lengths, (S,)."""
+    """Return the bounds, (S + 1,), of segments of S lengths: segment s has the rows bounds[s] to bounds[s + 1] - 1."""
     bounds = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=bounds[1:])
     return bounds

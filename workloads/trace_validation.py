@@ -178,6 +178,7 @@ class _SampleChecks:
     """The checks of a file of samples, part by part, and the state that they keep between parts."""
 
     def __init__(self, tenants: pl.DataFrame, header: Header, path: Path) -> None:
+        """Begin before the first row; `tenants`: the checked tenants table; `path`: the samples file, for problems."""
         self.check = Checker(path)
         """The problems so far."""
         self.tenants, self.header = tenants, header
@@ -225,7 +226,7 @@ class _SampleChecks:
         self.key, self.time = int(key[-1]), float(time[-1])
 
     def _check_once(self, frame: pl.DataFrame, owner: Int, role: Int, first: Bool) -> None:
-        """Check that no series starts a second time.
+        """Record the rows that start a series of a tenant and role a second time, and note tenants and roles seen.
 
         `owner`, `role` and `first`, whether a row is the first of a series, are (rows,); -1 stands for none.
         """

@@ -288,6 +288,7 @@ class SizeBench:
         seed: int,
         report: Callable[[str], None] = lambda _step: None,
     ) -> None:
+        """Prepare measurements of `engine` with `proposals` proposals each; `report` gets the name of each step."""
         self.engine, self.proposals, self.seed, self._report = engine, proposals, seed, report
         self._describe()
 
@@ -296,7 +297,7 @@ class SizeBench:
         self._report(f"{len(self.problem.limit):,} nodes: {step}")
 
     def _describe(self) -> None:
-        """Set configuration, problem, solution and choice for the measurements from the present state of the engine."""
+        """Set configuration, problem, a solution of its own, and the choice of any movable replica, from the engine."""
         self.configuration = configuration_of(self.engine)
         self.problem: Problem = self.configuration.problem
         self.solution: Solution = self.configuration.solution.copy()
@@ -386,7 +387,7 @@ class SizeBench:
         return once() / fastest(once)
 
     def _arithmetic(self) -> float:
-        """Return the moves a second of a loop with only the 2·R·K additions and comparisons."""
+        """Return the moves a second of a loop with only the additions and comparisons, for R metrics, K repetitions."""
         rng = np.random.default_rng(self.seed)
         rows = rng.choice(self.choice.movable, self.proposals)
         targets = rng.integers(len(self.problem.limit), size=self.proposals)

@@ -83,14 +83,15 @@ def score_fully(problem: Problem, solution: Solution, choice: Choice, rng: Strea
         terms = TermValues(other_terms.movement, other_terms.imbalance, other_terms.fragmentation, violations, 0)
         least_energy = min(least_energy, energy_of(problem.weights, terms))
         scored += 1
+    # the result depends on the energy, so that the compiler does not leave its computation out
     return scored if least_energy < math.inf else 0
 
 
 @kernel
 def arithmetic(problem: Problem, solution: Solution, rows: Int, sources: Int, targets: Int) -> int:
-    """Execute the 2·R·K additions and comparisons of prepared moves, for three metrics; return the violations.
+    """Execute the 2·R·K additions and comparisons of each prepared move, for R = 3 metrics; return the violations.
 
-    `rows`, `sources`, `targets`: (m,) replica, node and new node of each move.
+    `rows`, `sources`, `targets`: (m,) replica, node and new node of each move. K: repetitions.
     """
     violations = 0
     aggregate, peak = solution.aggregate, problem.peak

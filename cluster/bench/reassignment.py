@@ -128,7 +128,7 @@ class ReassignmentFigures:
 
     @property
     def left(self) -> float | None:
-        """What is left of the cost of the start above the best known one, as a share; None: that is unknown."""
+        """Share of the start's cost above the best known cost that is left; None: unknown, or the start is the best."""
         if self.best_known is None or self.start == self.best_known:
             return None
         return (self.cost - self.best_known) / (self.start - self.best_known)

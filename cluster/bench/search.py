@@ -79,7 +79,8 @@ def mean_change(
 ) -> float:
     """Return the mean absolute change of the energy by the allowed of PROBES random proposals, or 0.
 
-    `enforced`: mask of rules; `rows`: (m,) engine rows; `steps`: data of the load above safety capacities, of `weight`.
+    `enforced`: mask of rules; `rows`: (m,) engine rows; `steps` and `weight`: data and weight of the term for load
+    above safety capacities; `tally` counts evaluations.
     """
     energy = present_energy(problem, solution)
     total, allowed = 0.0, 0

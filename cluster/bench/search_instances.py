@@ -146,7 +146,11 @@ class SearchInstance:
 
 
 def draw_instance(seed: int, shape: SearchShape) -> SearchInstance:
-    """Return the instance that a seed gives for a shape."""
+    """Return the instance that a seed gives for a shape.
+
+    Its loads add up to the targets of the nodes in the placement `perfect`, which random moves turn into the start;
+    capacities follow from these loads.
+    """
     rng = np.random.default_rng(seed)
     rack = np.arange(shape.nodes) % shape.racks
     nodes_and_metrics = (shape.nodes, shape.metrics)
@@ -249,6 +253,7 @@ class _Shuffle:
     """
 
     def __init__(self, shape: SearchShape, rack: Int, load: Int, capacity: Int, placement: Int) -> None:
+        """Begin with the node of each replica, `placement`, (M,); the arrays are as in `_shuffled`."""
         self.siblings = shape.siblings
         self.rack: list[int] = rack.tolist()
         self.load: list[list[int]] = load.tolist()

@@ -21,7 +21,7 @@ Search = Generator[int, bool, int | None]
 
 
 def least_sufficient(start: int, lowest: int, highest: int, first_step: int = 1) -> Search:
-    """Search for the lowest place that suffices, from `lowest` to `highest`.
+    """Search for the lowest place from `lowest` to `highest` that suffices: yield a place, be sent whether it suffices.
 
     `start`: the first place to try; `first_step`: distance to the second place, which doubles with each step until both
     answers occurred. The result suffices, and is either the lowest or next to a place that does not; None: the highest
@@ -135,7 +135,7 @@ class Question:
         return violations <= self.violations and refused <= self.refused
 
     def scenario(self, scenario: Scenario, value: float) -> Scenario:
-        """Return a scenario with the nodes of a value, and its own tenants, or with the density of a value."""
+        """Return the scenario with `value` nodes and its own tenants, or with the tenant density `value`."""
         if self.searched is Searched.NODES:
             return attrs.evolve(scenario, cluster=attrs.evolve(scenario.cluster, nodes=int(value)))
         workload, end = scenario.workload, scenario.workload.density_end
@@ -165,6 +165,7 @@ class Question:
 
     @property
     def _ends(self) -> tuple[int, int]:
+        """The lowest and the highest place; places of densities are negative, as a lower density suffices sooner."""
         first, last = self._multiples
         return (first, last) if self.searched is Searched.NODES else (-last, -first)
 

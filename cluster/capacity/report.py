@@ -102,6 +102,7 @@ def point_of(question: Question, value: float, outcomes: Sequence[Mapping[str, A
 
 
 def _upper_end(violations: Sequence[float]) -> float:
+    """Return the upper end of the 95 % interval of the mean, or a single value itself."""
     interval = Interval.of(violations)
     return interval.mean + (interval.half_width or 0.0)
 
@@ -152,7 +153,11 @@ def answer(
     evaluate: Evaluate,
     note: Callable[[Mapping[str, Answer]], None] | None = None,
 ) -> dict[str, Answer]:
-    """Return the answer for each policy; each step evaluates a value of every policy, and `note` gets the answers."""
+    """Return the answer for each policy.
+
+    Each step calls `evaluate` with a pair of policy and value for each open search, which returns their points, and
+    `note` with the answers so far.
+    """
     searches = {policy: question.search() for policy in policies}
     answers = {policy: Answer(policy) for policy in policies}
     asked = {policy: question.value(next(search)) for policy, search in searches.items()}
@@ -186,20 +191,20 @@ def differences(values_by_policy: Mapping[str, Sequence[float | None]]) -> dict[
 
     `values_by_policy`: the value that suffices in each repeat. Repeats count in which both policies have one.
     """
-    of_policies = {}
+    by_policy = {}
     policies = list(values_by_policy)
     for policy in policies[1:]:
         pairs = zip(values_by_policy[policy], values_by_policy[policies[0]], strict=True)
-        apart = [value - of_first for value, of_first in pairs if value is not None and of_first is not None]
+        apart = [value - first_value for value, first_value in pairs if value is not None and first_value is not None]
         if apart:
-            of_policies[policy] = {**Interval.of(apart).as_json(), "repeats": float(len(apart))}
-    return of_policies
+            by_policy[policy] = {**Interval.of(apart).as_json(), "repeats": float(len(apart))}
+    return by_policy
 
 
 def sentences_of_differences(question: Question, values_by_policy: Mapping[str, Sequence[float | None]]) -> list[str]:
     """Return `differences` in words, with the repeats that have no answer or one at the end of the range."""
     lines = []
-    of_policies = differences(values_by_policy)
+    by_policy = differences(values_by_policy)
     for policy in list(values_by_policy)[1:]:
         first = next(iter(values_by_policy))
         doubts = [
@@ -212,8 +217,8 @@ def sentences_of_differences(question: Question, values_by_policy: Mapping[str, 
             if count
         ]
         doubt = f" {'; '.join(doubts)}, so the difference is not complete." if doubts else ""
-        if policy in of_policies:
-            lines.append(f"{policy} {_difference_in_words(question, of_policies[policy])} {first}.{doubt}")
+        if policy in by_policy:
+            lines.append(f"{policy} {_difference_in_words(question, by_policy[policy])} {first}.{doubt}")
         else:
             lines.append(f"{policy} and {first} have no answer in the same repeat.")
     return lines

@@ -69,6 +69,7 @@ class Subject:
         return _read(_text(self._as_json()))[1]
 
     def _as_json(self) -> dict[str, Any]:
+        """Return the subject as plain JSON values, with digests that tell whether it has changed."""
         return {
             "file": self.file,
             "overrides": dict(self.overrides),
@@ -77,7 +78,7 @@ class Subject:
         }
 
     def task(self, question: Question, value: float, policy: str, repeat: int) -> Task:
-        """Return a run. Its key depends on everything that the run depends on, which excludes limits and range."""
+        """Return the run of a policy at a value; its key has all that the run depends on, so not limits and range."""
         there = question.scenario(self.scenario, value)
         run = attrs.evolve(there.run, policies=(policy,), repeats=1)
         of_cluster = {"capacity": self.scenario.cluster.total_capacity(self.scenario.workload.density_metric)}
@@ -122,6 +123,7 @@ def _text(table: Mapping[str, Any]) -> str:
 
 
 def _question(text: str) -> Question:
+    """Return the question whose fields are in a JSON text."""
     fields = json.loads(text)
     return Question(**{**fields, "searched": Searched(fields["searched"])})
 
@@ -252,7 +254,7 @@ class CapacitySearch:
     def _outcomes(
         self, journal: Journal, name: str, asked: Sequence[tuple[float, int, str]]
     ) -> list[Mapping[str, Any]]:
-        """Return totals and timings of each value, repeat and policy `asked`, in order; `name`: of the progress."""
+        """Return totals and timings of each value, repeat and policy `asked`, in order; `name`: for the progress."""
         order = sorted(range(len(asked)), key=lambda place: asked[place][:2])  # with the same tenants one after another
         tasks = [self.subject.task(self.question, value, policy, repeat) for value, repeat, policy in asked]
         tasks = [tasks[place] for place in order]

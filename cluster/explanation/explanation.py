@@ -232,7 +232,7 @@ def _refused(rows: Sequence[Mapping[str, Any]]) -> Event:
 
 
 def _placements(looks: Sequence[Look], moved: set[tuple[int, str]]) -> Iterator[Event]:
-    """Yield the placements of missing replicas at looks.
+    """Yield the placements of missing replicas; `looks`: times, each with the tenant's replicas at that time.
 
     `moved`: time and target of each move; moves have events of their own.
     """

@@ -91,7 +91,7 @@ class HighestScore:
     """The usage that counts."""
 
     def __call__(self, episode: Episode) -> int:
-        """Return the action: `WAIT`, or the chosen machine + 1."""
+        """Return the machine with the highest score + 1 for the first job of the queue; `WAIT` if it fits on none."""
         needed, free = requirement(episode, self.fit), capacity(episode, self.fit)
         does_fit = fits(needed, free)
         return int(np.where(does_fit, self.scores(needed, free), -np.inf).argmax()) + 1 if does_fit.any() else WAIT
@@ -107,7 +107,7 @@ class RandomPlacement:
     """Seed of the choices. They depend on seed and episode, not on earlier episodes."""
 
     def __call__(self, episode: Episode) -> int:
-        """Return the action: `WAIT`, or the chosen machine + 1."""
+        """Return a random machine on which the first job of the queue fits + 1, or `WAIT` if it fits on none."""
         machines = np.flatnonzero(fits(requirement(episode, self.fit), capacity(episode, self.fit)))
         rng = stream(self.seed, "random placement", episode.name, episode.decisions)
         return int(rng.choice(machines)) + 1 if len(machines) else WAIT
@@ -122,7 +122,7 @@ class LeastPenalty:
     """
 
     def __call__(self, episode: Episode) -> int:
-        """Return the action: the chosen machine + 1."""
+        """Return the machine + 1 whose penalties the first job of the queue raises least while it runs."""
         steps = int(episode.jobs.steps[episode.head])
         usage = episode.jobs.usage[episode.head, :, :steps]
         upcoming, penalties = episode.upcoming(steps), episode.penalties

@@ -131,7 +131,7 @@ class Penalties(Section):
     def of_machines(self, usage: Float, squares: Float, jobs: Int) -> Float:
         """Return the weighted penalties of each machine except for waiting, summed over the steps, (M,).
 
-        The arguments are as in `RewardState`.
+        `usage`, total usage by jobs, and `squares`, of its squares, are (M, D, S); `jobs`, their number, is (M, S).
         """
         penalties = self.contention * contention(usage, squares)
         penalties += self.over_use * over_use(usage)
@@ -206,7 +206,7 @@ class Episode:
         return last_step
 
     def _allocate(self) -> None:
-        """Make the arrays of an episode in which no job is placed."""
+        """Make the arrays of an episode in which no job is placed; usage has `dimensions.past` steps before step 0."""
         dimensions, jobs = self.dimensions, self.jobs
         steps = dimensions.past + self.last_step + dimensions.horizon
         self._usage = np.zeros((dimensions.machines, len(dimensions.resources), steps))
@@ -295,7 +295,7 @@ class Episode:
         return self._states(self._arrival[0], self.time)
 
     def _states(self, begin: int, end: int) -> RewardState:
-        """Return usage and queue in the steps from `begin` to before `end`."""
+        """Return views of usage and queue in the steps from `begin` to before `end`."""
         past = self.dimensions.past
         steps = slice(past + begin, past + end)
         return RewardState(

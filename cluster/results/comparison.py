@@ -169,11 +169,11 @@ def _row(
             why_unpaired = (
                 "the number of tenants differs in every repeat" if runs_by_both else "no repeat is finished in both"
             )
-    of_first = extension_figures(first_runs)
-    of_both = (*FIGURES, *(name for name in extension_figures(runs) if name in of_first))
+    extensions_of_first = extension_figures(first_runs)
+    shared_names = (*FIGURES, *(name for name in extension_figures(runs) if name in extensions_of_first))
     differences = {
         name: Interval.of([run.figure(name) - reference.figure(name) for reference, run in pairs])
-        for name in of_both
+        for name in shared_names
         if pairs
     }
     return Row(str(results[index].folder), policy, len(runs), figures, len(pairs), differences, why_unpaired)

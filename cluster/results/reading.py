@@ -122,6 +122,8 @@ def _converter() -> Converter:
     converter = Converter()
 
     def strict(words: str, kind: type, structure: Callable[[Any, Any], Any] = lambda value, _: value) -> Any:
+        """Return a hook that structures values of the type `kind`; it refuses others with an error that has `words`."""
+
         def checked(value: Any, target: Any) -> Any:
             if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
                 raise InvalidValueError("", "", value, words)
@@ -136,6 +138,7 @@ def _converter() -> Converter:
         return value
 
     def group(words: str, kind: type, structure_of: Callable[[Any, Converter], Any]) -> Any:
+        """Return a factory of `strict` hooks for values of type `kind`; `structure_of` makes the inner hook."""
         return lambda target, converter: strict(words, kind, structure_of(target, converter))
 
     def of_origin(origin: Any) -> Callable[[Any], bool]:

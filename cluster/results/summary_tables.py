@@ -53,7 +53,7 @@ def extension_figures(runs: Iterable[RunSummary]) -> tuple[str, ...]:
 
 def further_figures(figures: Iterable[Mapping[str, Interval]]) -> tuple[str, ...]:
     """Return the figures of any policy that not every run has, which are of extension terms, in their order."""
-    return tuple(dict.fromkeys(name for of_policy in figures for name in of_policy if name not in FIGURES))
+    return tuple(dict.fromkeys(name for policy_figures in figures for name in policy_figures if name not in FIGURES))
 
 
 @attrs.frozen

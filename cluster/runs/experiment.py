@@ -93,7 +93,7 @@ def _simulate(
     pair: tuple[str, int],
     report: Callable[[float], None] | None,
 ) -> RunResult:
-    """Return the result of a run, `pair`: policy and repeat.
+    """Return the result of the run with policy and repeat `pair`; `engine_of` makes its engine.
 
     `report` is called at every metering with its simulated seconds.
     """
@@ -156,7 +156,7 @@ def _stopped_by_interrupt(times: Float) -> Iterator[None]:
 
 @contextmanager
 def _relay(times: Float, pairs: Sequence[tuple[str, int]], progress: Progress | None) -> Iterator[None]:
-    """Call `progress` from another thread when the shared `times` of runs change.
+    """Call `progress` from another thread when a run's simulated seconds in the shared `times`, (runs + 1,), change.
 
     `pairs`: policy and repeat of each run. An exception of `progress` ends the runs, and is raised after them.
     """
@@ -174,7 +174,10 @@ def _relay(times: Float, pairs: Sequence[tuple[str, int]], progress: Progress | 
 
 
 def _relay_until(ended: threading.Event, times: Float, pairs: Sequence[tuple[str, int]], progress: Progress) -> None:
-    """Call `progress` with policy, repeat and seconds of each run that advances, until `ended` is set."""
+    """Call `progress` with policy, repeat and seconds of each run that advances, until `ended` is set.
+
+    `times`: (runs + 1,) seconds of each run; an exception of `progress` sets its last entry, which ends all runs.
+    """
     reported = np.full(len(times), NOT_BEGUN)
     try:
         while not ended.wait(SECONDS_BETWEEN_REPORTS):

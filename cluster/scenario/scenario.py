@@ -201,6 +201,7 @@ class Scenario:
         """Return the search or placement policy that the engine uses for a policy, and its options."""
         policy_fields, engine_fields = self.policies[policy], self.engine
         search = policy_fields.get("policy", engine_fields.get("policy", ANNEALING))
+        # options belong to one search: another one must not get the engine's
         engine_options = (
             engine_fields.get("policy_options", {}) if search == engine_fields.get("policy", ANNEALING) else {}
         )

@@ -96,12 +96,12 @@ class Calls:
         return self._ask("GET", "")
 
     def put(self, item: Described, *, now: float | None = None, key: str | None = None) -> Any:
-        """Add or replace a node, a service, a partition or an application."""
+        """Add or replace a node, a service, a partition or an application at the time `now`, in seconds."""
         path = f"/{KINDS[type(item)]}/{quote(item.name, safe='')}"
         return self._ask("PUT", path, plain(item), key, {"now": now})
 
     def remove(self, kind: str, name: str, *, now: float | None = None, key: str | None = None) -> Any:
-        """Remove what has a name; `kind`: ``"nodes"``, ``"services"``, ``"partitions"`` or ``"applications"``."""
+        """Remove what has the name; `kind`: ``"nodes"``, ``"services"``, ``"partitions"`` or ``"applications"``."""
         return self._ask("DELETE", f"/{kind}/{quote(name, safe='')}", key=key, query={"now": now})
 
     def events(self, events: Sequence[dict[str, Any]]) -> Any:
@@ -111,7 +111,7 @@ class Calls:
     def report_loads(
         self, partitions: Iterable[str], nodes: Iterable[str], loads: Iterable[Sequence[float]], **fields: Any
     ) -> Any:
-        """Report the loads of replicas, each given by its partition and node, metrics in the order of the settings."""
+        """Report the loads of m replicas, (m, R), each given by its partition and node, in the order of the metrics."""
         columns = {"partitions": [*partitions], "nodes": [*nodes], "loads": plain([*loads])}
         return self._ask("POST", "/loads", {**columns, **fields})
 

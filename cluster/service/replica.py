@@ -108,6 +108,7 @@ class ClusterReplica:
     """
 
     def __init__(self, first: events.MakeCluster, search: Search | None = None, saved: Saved | None = None) -> None:
+        """Begin with the event that made the cluster, or go on from `saved`; `search` makes plans, None: others do."""
         self._history, self.search = first.past(), search
         if saved is None:
             self.engine, self.state = first.engine(self._history), State()
@@ -170,7 +171,7 @@ class ClusterReplica:
         return record.status in OPEN and record.generation != self.state.generation
 
     def _request(self, sequence: int, event: events.RequestPlan, now: float) -> None:
-        """Note a plan that is asked for, and search it."""
+        """Record a requested plan, number `sequence`, for the time `now`, and search it if this replica searches."""
         plans = self.state.plans
         if sum(plan.status in OPEN for plan in plans.values()) >= MOST_OPEN:
             raise ConflictError(f"plan: {MOST_OPEN} plans are open; apply or discard one")

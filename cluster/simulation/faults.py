@@ -191,6 +191,7 @@ class FailoverManager:
     def __init__(
         self, cluster: SimulatedCluster, nodes: NodeStates, tenancies: Tenancies, movement: PlanExecution
     ) -> None:
+        """Act on lost and regained nodes; `movement` carries out plans."""
         self._cluster, self._nodes, self._tenancies, self._movement = cluster, nodes, tenancies, movement
         self._rebuild_after = cluster.scenario.faults.rebuild_after_minutes * 60.0
 
@@ -256,7 +257,10 @@ class FailoverManager:
     # rebuilding
 
     def give_up_waiting(self) -> list[Tenancy]:
-        """Give up replicas that have been down too long; return the tenants whose replica has to be replaced now."""
+        """Give up replicas that have been down too long, where a quorum is left to copy from.
+
+        Return the tenants whose replica has to be replaced now.
+        """
         tenancies, incomplete = self._tenancies, {}
         for partition, node in tenancies.states.down_until(self._cluster.now - self._rebuild_after):
             tenancy = tenancies.known[partition]

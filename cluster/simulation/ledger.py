@@ -64,6 +64,7 @@ class Oracle:
     """
 
     def __init__(self, traces: TraceSet, hours: float, after_hours: float) -> None:
+        """Predict the maxima of `hours` ahead; the oracle knows replicas older than `after_hours`."""
         self._after = after_hours * 3600.0
         steps = round(hours * 3600.0 / traces.step_seconds)
         self.highest = highest_ahead(traces.values, traces.series_start, steps)
@@ -115,6 +116,7 @@ class Ledger:
         sequence: TenantSequence,
         oracle: Oracle | None = None,
     ) -> None:
+        """Begin without placements; `nodes`: names in order; `oracle`: predicts the loads to report, if any does."""
         self._engine, self._sequence, self._oracle = engine, sequence, oracle
         self._node_index = {name: index for index, name in enumerate(nodes)}
         self._node_count = len(nodes)
@@ -236,7 +238,7 @@ class Ledger:
         return self._reported(rows, self.demand(rows, now), now)
 
     def _reported(self, rows: Int, demand: Float, now: int) -> Float:
-        """Return the load to report for engine rows whose demand, (m, R), is known."""
+        """Return the load to report of engine rows, (m, R): `demand`, or the oracle's prediction where it has one."""
         if self._oracle is None:
             return demand
         is_predicted = self._oracle.knows(now - self._sequence.created[self.tenant[rows]])

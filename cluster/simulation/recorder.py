@@ -166,6 +166,7 @@ class Recorder:
         metering_seconds: int,
         extension_terms: Sequence[str] = (),
     ) -> None:
+        """Begin without records; `capacity`: (H, R) in the order of `nodes` and `metric_names`."""
         self._nodes = tuple(nodes)
         self.node_names, self.metric_names = tuple(node.name for node in nodes), tuple(metric_names)
         self.capacity, self._sequence, self._metering_seconds = capacity, sequence, metering_seconds

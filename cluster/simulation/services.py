@@ -44,7 +44,7 @@ class TenantApplications:
         """Return the applications that `sections`, by name, form of the tenants of `sequence`."""
         applications: list[Application] = []
         traces, follows_leader = sequence.traces, (sequence.parent >= 0) | ~sequence.is_tenant
-        of_tenant = np.full(len(sequence.arrival), NO_APPLICATION)
+        application_of_row = np.full(len(sequence.arrival), NO_APPLICATION)
         for name, section in sections.items():
             _check_metrics(name, section, traces.metric_names)
             class_matches = np.array([fnmatchcase(class_, section.tenant_class) for class_ in traces.classes], np.bool_)
@@ -52,10 +52,10 @@ class TenantApplications:
                 key = f"applications.{name}.tenant_class"
                 raise UnknownNameError("tenant class", section.tenant_class, traces.classes, key)
             member_rows = np.flatnonzero(
-                class_matches[traces.class_code] & (of_tenant == NO_APPLICATION) & ~follows_leader
+                class_matches[traces.class_code] & (application_of_row == NO_APPLICATION) & ~follows_leader
             )
             group_of_member = np.arange(len(member_rows)) // (section.tenants or max(1, len(member_rows)))
-            of_tenant[member_rows] = len(applications) + group_of_member
+            application_of_row[member_rows] = len(applications) + group_of_member
             group_count = int(group_of_member[-1]) + 1 if len(member_rows) else 0
             numbers = (
                 [""]
@@ -64,8 +64,8 @@ class TenantApplications:
             )
             applications += [section.named(f"{name}{number}") for number in numbers]
         leader_row = np.where(sequence.parent >= 0, sequence.parent, sequence.owner)
-        of_tenant[follows_leader] = of_tenant[leader_row[follows_leader]]
-        return cls(tuple(applications), of_tenant)
+        application_of_row[follows_leader] = application_of_row[leader_row[follows_leader]]
+        return cls(tuple(applications), application_of_row)
 
     def application_of(self, tenant: int) -> Application | None:
         """Return the application of the tenant of a row; None if it has none."""
@@ -101,12 +101,12 @@ class ApplicationUse:
         if not self._applications.applications:
             return
         application_of_row = self._applications.of_tenant[ledger.tenant[metering.rows]]
-        counts = (application_of_row != NO_APPLICATION) & ~ledger.leaving[metering.rows]
-        rows, application_of_row = metering.rows[counts], application_of_row[counts]
+        is_counted = (application_of_row != NO_APPLICATION) & ~ledger.leaving[metering.rows]
+        rows, application_of_row = metering.rows[is_counted], application_of_row[is_counted]
         shape = (len(self._applications.applications), self._node_count)
         uses_node, load = np.zeros(shape, np.bool_), np.zeros((*shape, len(self._metrics)))
         uses_node[application_of_row, ledger.node[rows]] = True
-        np.add.at(load, (application_of_row, ledger.node[rows]), metering.demand[counts])
+        np.add.at(load, (application_of_row, ledger.node[rows]), metering.demand[is_counted])
         self._meterings += 1
         self._nodes += uses_node.sum(axis=1)
         np.maximum(self._most_nodes, uses_node.sum(axis=1), out=self._most_nodes)
@@ -154,6 +154,7 @@ class Services:
         applications: TenantApplications,
         knowledge: Known,
     ) -> None:
+        """Begin without services; a new replica has the `percentile` of the loads of `history` as its load."""
         self._engine, self._traces = engine, sequence.traces
         # lists, because single elements of arrays take long to read
         self._class: list[int] = sequence.traces.class_code.tolist()

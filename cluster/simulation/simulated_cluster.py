@@ -68,6 +68,7 @@ class At(simpy.Event):
     """An event at a time, in seconds since the start; `kind` orders the events of one time."""
 
     def __init__(self, env: simpy.Environment, time: SimTime, kind: Kind) -> None:
+        """Schedule an event at `time`, in seconds since the start; `kind` gives the order of events at one time."""
         super().__init__(env)
         self._ok = True
         self._value = None

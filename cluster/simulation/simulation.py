@@ -334,9 +334,9 @@ class Simulation:
             plan = self._timed("repair", "constraint check", lambda: self.engine.repair(now=self._now))
         moves = plan.moves if plan is not None else ()
         largest_on = partial(self.ledger.largest_standing, metering)
-        of_repair = metering, self._threshold, moves, self._node_names, self._metric_names
-        self.recorder.violations_reported += count_reported(*of_repair)
-        self.recorder.shortages(self._now, classify(*of_repair, largest_on))
+        metering_and_repair = metering, self._threshold, moves, self._node_names, self._metric_names
+        self.recorder.violations_reported += count_reported(*metering_and_repair)
+        self.recorder.shortages(self._now, classify(*metering_and_repair, largest_on))
         if plan is not None:
             self._apply_moves(plan)
         if not moves and self._balancing_is_due():
@@ -476,12 +476,12 @@ class AutoScaling:
     def _mean_loads(self, metering: Metering, scaling: Scaling) -> Float:
         """Return the mean load of the replicas of each tenant in the metric of a section, (T,); 0 without any."""
         ledger, rows = self._cluster.ledger, metering.rows
-        counts = ~ledger.leaving[rows]
+        is_counted = ~ledger.leaving[rows]
         if scaling.primary_only:
-            counts &= ledger.is_primary(rows)
+            is_counted &= ledger.is_primary(rows)
         metric = self._sequence.traces.metric_names.index(scaling.metric)
-        owner: Int = self._sequence.owner[ledger.tenant[rows[counts]]]
+        owner: Int = self._sequence.owner[ledger.tenant[rows[is_counted]]]
         tenants = len(self._counts)
-        sums = np.bincount(owner, metering.reported[counts, metric], tenants)
+        sums = np.bincount(owner, metering.reported[is_counted, metric], tenants)
         mean: Float = sums / np.maximum(np.bincount(owner, minlength=tenants), 1)
         return mean

@@ -56,6 +56,10 @@ class TenantAdmission:
         end: float,
         limit: Float,
     ) -> None:
+        """Begin without tenants. `metric`: index of the density's metric; `limit`: (R,) load that fills the cluster.
+
+        `targets`: promised demand in the metric at the begin and the end of the run, which lasts `end` seconds.
+        """
         self._batches = pool.batches(rng)
         self._limit, self._demand = limit, np.zeros_like(limit)
         self._metric, self._targets, self._end = metric, targets, end
@@ -284,8 +288,8 @@ def with_scaling(sequence: TenantSequence, scaling: Mapping[str, Scaling]) -> Te
     scales_instances = np.array([section.mechanism == "instances" for section in sections] + [False])[section_of_tenant]
     row_counts = np.ones(len(section_of_tenant), np.int64)
     row_counts[~scales_instances & (section_of_tenant >= 0)] = [
-        sections[partition_number].maximum
-        for partition_number in section_of_tenant[~scales_instances & (section_of_tenant >= 0)].tolist()
+        sections[section].maximum
+        for section in section_of_tenant[~scales_instances & (section_of_tenant >= 0)].tolist()
     ]
     tenant_of_row = np.repeat(np.arange(len(row_counts)), row_counts)
     first_row = np.cumsum(row_counts) - row_counts

@@ -33,6 +33,7 @@ class RollingUpgrades:
         rng: np.random.Generator,
         place: Callable[[Sequence[Tenancy], str], None],
     ) -> None:
+        """Begin before the first upgrade; `place` places the missing replicas of tenants for a reason."""
         self._cluster, self._nodes, self._failover, self._drains = cluster, nodes, failover, drains
         self._settings, self._place = cluster.scenario.upgrades, place
         self._domains: dict[str, list[str]] = {}

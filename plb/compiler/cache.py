@@ -43,7 +43,7 @@ class KernelCache:
         self._locks: int | None = None
 
     def load(self, name: str, key: str) -> bytes | None:
-        """Return an entry, or None without a valid one."""
+        """Return the data of a kernel `name` under `key`, which now counts as used; None without a whole file."""
         if self.directory is None:
             return None
         path = self._path(name, key)
@@ -60,7 +60,7 @@ class KernelCache:
         return data
 
     def store(self, name: str, key: str, data: bytes) -> None:
-        """Write an entry; if that is impossible, log it once in this process."""
+        """Write the `data` of a kernel `name` under `key`; if that is impossible, log it once in this process."""
         if self.directory is None or not self._can_write:
             return
         try:
@@ -97,7 +97,7 @@ class KernelCache:
                 fcntl.lockf(file, fcntl.LOCK_UN, 1, place)
 
     def _lock(self, file: int, name: str, place: int) -> None:
-        """Lock the byte of a key; log a long wait."""
+        """Lock the byte `place` of the open `file`, which stands for the kernel `name` and its key; log a long wait."""
         until = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < until:
             try:
@@ -117,11 +117,13 @@ class KernelCache:
         return self._locks
 
     def _path(self, name: str, key: str) -> Path:
+        """Return the file of a kernel: the key identifies it, and `name` tells people which kernel it is."""
         assert self.directory is not None
         readable = re.sub(r"[^A-Za-z0-9_.]", "_", name)[-80:]
         return self.directory / f"{readable}-{key[:32]}{SUFFIX}"
 
     def _write(self, path: Path, content: bytes) -> None:
+        """Write a file in one step, so that other processes never read a part of it."""
         path.parent.mkdir(parents=True, exist_ok=True)
         # hosts that share a directory may give two processes one number
         partial = path.with_name(f"{path.stem}-{os.getpid()}-{os.urandom(4).hex()}.part")

@@ -114,7 +114,7 @@ class Fetch:
     """A call, within a kernel, that requests the first numbers of a row of an array; without effect elsewhere."""
 
     def __call__(self, array: npt.NDArray[np.generic], row: int) -> None:
-        """Do nothing if nothing is compiled."""
+        """Request a row of an array for the processor's cache; where nothing is compiled, do nothing."""
 
     @property
     def _numba_type_(self) -> Any:
@@ -176,7 +176,7 @@ class Peek:
     """Number of samples before it."""
 
     def __call__(self, rng: np.random.Generator) -> float:
-        """Return the number if nothing is compiled."""
+        """Return the number after the next `others` and leave the generator as it is, where nothing is compiled."""
         ahead = copy.deepcopy(rng)
         ahead.random(self.others)
         return ahead.random()

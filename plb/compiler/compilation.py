@@ -153,7 +153,7 @@ class TranslatedKernel(CPUDispatcher):
         return super().get_call_template([plain(kind) for kind in args], {name: plain(kws[name]) for name in kws})
 
     def compile(self, signature: Any) -> Any:
-        """Translate the function for these types of arguments."""
+        """Translate the function for these types of arguments; return what its callers call."""
         arguments, _ = normalize_signature(signature)
         if arguments not in self.overloads:
             self.overloads[arguments] = self.translated(arguments)
@@ -171,7 +171,7 @@ class SharedPart(TranslatedKernel):
         super().__init__(function, inline=False)
 
     def translated(self, arguments: tuple[Any, ...]) -> Any:
-        """Make the entry, and give Numba its symbol."""
+        """Compile the shared kernel by itself, and give Numba a stand-in by which its callers are linked to it."""
         stored = machine_code(self.py_func, arguments).stored
         descriptor = stored.descriptor.value()
         call = SharedCall(
@@ -215,7 +215,7 @@ _READY: dict[str, MachineCode] = {}
 
 
 def _load(function: Callable[..., Any], key: str) -> MachineCode | None:
-    """Return an entry from the cache, or None."""
+    """Return the machine code of a function that is kept under `key`; None if it or code that it calls is missing."""
     data = kernel_cache().load(name_of(function), key)
     stored = None if data is None else _read(data, name_of(function))
     if stored is None or not all(map(_is_available, stored.calls)):
@@ -249,7 +249,7 @@ def _is_available(call: SharedCall) -> bool:
 
 
 def _make(function: Callable[..., Any], arguments: tuple[Any, ...], returning: Any, key: str) -> MachineCode:
-    """Compile an entry and keep it; wait for another process that compiles it now."""
+    """Compile a function for types of arguments and result, unless another process just has; keep it under `key`."""
     with kernel_cache().alone(name_of(function), key):
         return _load(function, key) or _made(function, arguments, returning, key)
 
@@ -257,7 +257,7 @@ def _make(function: Callable[..., Any], arguments: tuple[Any, ...], returning: A
 def _made(
     function: Callable[..., Any], arguments: tuple[Any, ...], returning: Any, key: str | None = None
 ) -> MachineCode:
-    """Compile an entry; keep it under a key if there is one."""
+    """Compile a function for types of arguments and result; keep the machine code under `key`, if there is one."""
     NOTICE.announce(name_of(function), len(compiled_with(function)))
     overloaded = overloads()
     renew_readers()
@@ -316,7 +316,7 @@ def _keep(stored: Stored, library: Any, name: str, key: str) -> None:
 
 
 def _callable(function: Callable[..., Any], stored: Stored) -> MachineCode:
-    """Bring an entry into memory."""
+    """Bring stored machine code into memory, and return it with an entry point for Python."""
     for prepare in stored.preparations:
         prepare()
     codegen = cpu_target.target_context.codegen()

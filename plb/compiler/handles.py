@@ -63,14 +63,14 @@ def kind_of(value: Any) -> Any:
 
 
 def type_of_function(function: Any) -> Any:
-    """Return the type of an intrinsic, by which an object of ours stands for it in kernels."""
+    """Return the type of an intrinsic, a function that generates its own machine code, by which kernels know it."""
     context = cpu_target.typing_context
     context.refresh()
     return context.resolve_value_type(function)
 
 
 def kind_and_packer_of(members: Any) -> tuple[HandleType, Callable[[Any, int], None]]:
-    """Return the type of a handle to a named tuple, and what packs such tuples."""
+    """Return the type of a handle to a named tuple, and a compiled function that writes such a tuple to an address."""
     fingerprint = compute_fingerprint(members)
     if fingerprint not in _HANDLE_KINDS:
         kind: Any = type(members)
@@ -100,12 +100,14 @@ class _HandleAttributes(AttributeTemplate):
     key = HandleType
 
     def generic_resolve(self, kind: HandleType, name: str) -> Any:
+        """Return the type of the member `name` of the named tuple behind a handle; None: there is no such member."""
         fields = kind.members.fields
         return kind.members.types[fields.index(name)] if name in fields else None
 
 
 @numba.extending.lower_getattr_generic(HandleType)
 def _read_member(context: Any, builder: Any, kind: HandleType, pointer: Any, name: str) -> Any:
+    """Read the member `name` of the named tuple to which a handle points."""
     members = builder.bitcast(pointer, context.get_value_type(kind.members).as_pointer())
     position = kind.members.fields.index(name)
     return _read(builder, builder.gep(members, _indices(0, position), inbounds=True))
@@ -126,6 +128,7 @@ def _read(builder: Any, pointer: Any) -> Any:
 
 
 def _indices(*positions: int) -> list[Any]:
+    """Return positions as constants of LLVM, to reach a part of a structure."""
     return [ir.Constant(ir.IntType(32), position) for position in positions]
 
 

@@ -121,7 +121,7 @@ def has_changed(function: Callable[..., object]) -> bool:
 
 @cache
 def reading_of(function: Any) -> Reading:
-    """Return the identity of a function without its callees, and these."""
+    """Return the identity of a function without its callees, and the functions that it calls."""
     codes = list(_codes(function.__code__))
     parts = [_instructions(code) for code in codes]
     names = sorted(set().union(*(read for _, read in parts)) & function.__globals__.keys())
@@ -138,7 +138,7 @@ def reading_of(function: Any) -> Reading:
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """Yield a code object and those within it."""
+    """Yield a code object, and the code objects of functions within it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -226,7 +226,7 @@ def _function_of(value: Any) -> Any:
 
 
 def _is_of_library(function: Any) -> bool:
-    """Return whether a function belongs to what is known by its version."""
+    """Return whether a function belongs to Python or to a library whose version stands for its code."""
     file = function.__code__.co_filename
     if str(function.__globals__.get("__name__")).partition(".")[0] in _KNOWN[1:]:
         return True

@@ -53,7 +53,7 @@ def compiled_address(function: Callable[..., object], returning: type | None, ar
 
 @cache
 def type_of_call(returning: type | None) -> Any:
-    """Return what kernels take a call by address for: a function of an address and further arguments."""
+    """Return the type in kernels of a call by address of a kernel with the result `returning`, and its arguments."""
     result = _RESULTS[returning]
 
     @intrinsic
@@ -75,7 +75,7 @@ def type_of_call(returning: type | None) -> Any:
 
 @cache
 def type_of_python_call() -> Any:
-    """Return what kernels take a call of a callback for: a function of an address and whole numbers."""
+    """Return the type in kernels of a call by address of a Python function, from whole numbers to a float."""
 
     @intrinsic
     def call(_: Any, address: Any, *arguments: Any) -> Any:
@@ -92,7 +92,7 @@ def type_of_python_call() -> Any:
 
 @cache
 def type_of_pointer() -> Any:
-    """Return what kernels take the conversion of an address to a pointer for."""
+    """Return the type in kernels of the conversion of an address to a pointer."""
 
     @intrinsic
     def convert(_: Any, address: Any) -> Any:
@@ -106,7 +106,7 @@ def type_of_pointer() -> Any:
 
 @cache
 def type_of_fetch() -> Any:
-    """Return what kernels take `plb.compiler.fetch` for."""
+    """Return the type in kernels of `plb.compiler.fetch`, which requests a row of an array for the nearest cache."""
 
     @intrinsic
     def fetch(_: Any, array: Any, row: Any) -> Any:  # noqa: ARG001  # Numba looks at the names
@@ -164,7 +164,7 @@ def jump(steps: int) -> tuple[int, int]:
 
 
 def output(state: int) -> float:
-    """Return the number that a state gives."""
+    """Return the number from [0, 1) that NumPy's PCG64 draws in a state."""
     folded = (state >> 64 ^ state) & 2**64 - 1
     turn = state >> 122
     turned = (folded >> turn | folded << (64 - turn)) & 2**64 - 1
@@ -189,6 +189,8 @@ def _from_stream(rng: Any, generate: Any) -> Any:
 
 
 def _uniform_in_place() -> Any:
+    """Return an intrinsic that draws the next number of a stream by machine code, and stores its new state."""
+
     @intrinsic
     def uniform(_: Any, rng: Any) -> Any:
         def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
@@ -202,6 +204,8 @@ def _uniform_in_place() -> Any:
 
 
 def _peek(others: int) -> Any:
+    """Return an intrinsic for the number of a stream after the next `others`; it leaves the stream as it is."""
+
     @intrinsic
     def peek(_: Any, rng: Any) -> Any:
         def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
@@ -213,7 +217,7 @@ def _peek(others: int) -> Any:
 
 
 def _state_after(builder: Any, stream: Any, steps: int) -> tuple[Any, Any]:
-    """Return where the state of a generator is kept, and what it is after so many steps."""
+    """Return, as values of LLVM, where the state of a generator is kept, and what it is after so many steps."""
     place = _fixed(builder, _fixed(builder, builder.bitcast(stream, _WIDE.as_pointer().as_pointer().as_pointer())))
     increment = builder.load(builder.gep(place, [ir.Constant(_WORD, 1)]), align=8)
     factor, summand = jump(steps)
@@ -222,7 +226,7 @@ def _state_after(builder: Any, stream: Any, steps: int) -> tuple[Any, Any]:
 
 
 def _fixed(builder: Any, pointer: Any) -> Any:
-    """Read what never changes while the generator lives."""
+    """Return what is at a pointer, and never changes while the generator lives."""
     value = builder.load(pointer)
     value.set_metadata("invariant.load", builder.module.add_metadata([]))
     return value
@@ -241,6 +245,8 @@ def _output_of(builder: Any, state: Any) -> Any:
 
 @intrinsic
 def _unknown(_: Any, rng: Any) -> Any:
+    """Return 0 where NumPy keeps its state elsewhere than expected, so that no later number can be read."""
+
     def generate(*_: Any) -> Any:
         return ir.Constant(ir.DoubleType(), 0.0)
 
@@ -249,6 +255,8 @@ def _unknown(_: Any, rng: Any) -> Any:
 
 @intrinsic
 def _uniform_by_call(_: Any, rng: Any) -> Any:
+    """Draw the next number of a stream by a call of NumPy's function."""
+
     def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
         any_pointer = ir.IntType(8).as_pointer()
         members = builder.bitcast(values[0], any_pointer.as_pointer())

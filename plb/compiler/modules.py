@@ -32,6 +32,7 @@ class Late:
 
 
 def _read_late(data: bytes) -> Late:
+    """Return a value that is unpickled from `data` when it is first needed."""
     return Late(partial(pickle.loads, data))
 
 
@@ -99,6 +100,7 @@ class _PartModule(_Module):
         self._finalized = True
 
     def _get_module_for_linking(self) -> Any:
+        """Return the module that callers of this one link in; Numba asks for it."""
         return self._final_module
 
 
@@ -155,6 +157,7 @@ def _optimise(module: Any, target_machine: Any) -> None:
 
 
 def _pass_builder(target_machine: Any, level: int) -> Any:
+    """Return a builder of LLVM's passes for a processor, at an optimisation level."""
     options = llvmlite.binding.create_pipeline_tuning_options(level)
     options.loop_vectorization = level > 0
     options.slp_vectorization = False  # as Numba has it
@@ -178,6 +181,7 @@ class _Passes(Compiler):
         self.state.targetctx.get_executable = lambda *_: object()
 
     def _compile_bytecode(self) -> Any:
+        """Compile with the key of the code in all symbols; Numba has numbers there that differ between processes."""
         identity = self.state.func_id
         identity.unique_id = self.tag(identity.func)
         identity.unique_name = f"{identity.func_qualname}${identity.unique_id}"

@@ -67,6 +67,7 @@ def digest_of_source(source: bytes | str, file: str | Path = "source code") -> s
 
 
 def _parsed(source: bytes | str, file: str | Path) -> ast.Module:
+    """Return the syntax tree of a source; the error of an invalid one names the file."""
     try:
         return ast.parse(source)
     except SyntaxError as error:
@@ -75,7 +76,7 @@ def _parsed(source: bytes | str, file: str | Path) -> ast.Module:
 
 
 def _describe(node: ast.AST, words: list[str]) -> None:
-    """Add the words of a tree, none of which has a line break.
+    """Append a description of a tree to `words`, none of which has a line break.
 
     Empty fields are left out, as each version of Python has further ones.
     """

@@ -104,7 +104,7 @@ class MachineScorer(torch.nn.Module):
         self.last_wait = torch.nn.Linear(hidden, 1)
 
     def forward(self, batch: Batch) -> torch.Tensor:
-        """Return the logit of each action, (B, 1 + M)."""
+        """Return the logit of each action for B observations, (B, 1 + M): waiting, then each of M machines."""
         curves, summaries = self._machine_inputs(batch)
         context = self.context(_context_inputs(batch))
         own = torch.relu(self.own(torch.cat([curves, summaries], dim=2)) + context.unsqueeze(1))

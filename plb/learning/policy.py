@@ -61,7 +61,7 @@ class LearnedPolicy:
         return int(np.flatnonzero(logits >= logits.max() - TIE)[0])
 
     def logits(self, observation: Observation) -> Float:
-        """Return the logit of each action, (1 + M,)."""
+        """Return the logit of each action, (1 + M,): waiting, then each of M machines."""
         arrays = {name: np.array([array], np.float32) for name, array in observation._asdict().items()}
         with torch.inference_mode(), one_thread():
             return np.asarray(self._network(batch_of(arrays)).numpy()[0], np.float64)

@@ -54,6 +54,7 @@ class PlaceColumns(Sequence[Place]):
     @overload
     def __getitem__(self, index: slice) -> tuple[Place, ...]: ...
     def __getitem__(self, index: int | slice) -> Place | tuple[Place, ...]:
+        """Return the place at a position, or the places of a slice."""
         if isinstance(index, slice):
             return tuple(self[position] for position in range(*index.indices(len(self))))
         total, *terms = self.energies[index]

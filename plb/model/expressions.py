@@ -161,13 +161,14 @@ class _Parser:
         return tokens
 
     def _any(self, scope: _Scope) -> Test:
-        """Read parts joined by ``||``; return the test of all of them."""
+        """Read parts joined by ``||``, none of which may be a policy; return the test of all of them."""
         policies_before = len(self.policy_positions)
         tests = [self._all(scope)]
         while self._read_if("||"):
             tests.append(self._all(scope))
         if len(tests) > 1 and len(self.policy_positions) > policies_before:
             raise self._policy_error(self.policy_positions[policies_before])
+        # below a negation, tests are negated one by one, so "or" becomes "and" (De Morgan)
         return _join(tests, decisive=not scope.negated)
 
     def _all(self, scope: _Scope) -> Test:
@@ -206,12 +207,12 @@ class _Parser:
         self.properties[name] = None
         primary_only = scope.primary_only or sign.endswith("P")
         self.binds_primary_only |= primary_only
-        expected = sign.startswith("!") == scope.negated
+        expected = sign.startswith("!") == scope.negated  # two negations cancel out
         sign = "==" if sign == "!=" else sign.strip("!P")
         return _comparison(name, sign, value, expected=expected, primary_only=primary_only)
 
     def _policy(self, scope: _Scope, name: str, position: int) -> Test:
-        """Read the value of a policy, whose name, at position `at`, and sign are read, and record it.
+        """Read the value of a policy, whose `name`, at `position` in the text, and sign are read, and record it.
 
         As a test it is true.
         """

@@ -109,8 +109,8 @@ class Reason:
         if not self.numbers or self.term is None:
             return "lowers the energy"
         before, after = self.numbers["before"], self.numbers["after"]
-        of_metric = f" of {self.metric}" if self.metric else ""
-        quantity, direction = rule_in_words(self.term) + of_metric, "from" if after <= before else "up from"
+        metric_in_words = f" of {self.metric}" if self.metric else ""
+        quantity, direction = rule_in_words(self.term) + metric_in_words, "from" if after <= before else "up from"
         return f"lowers the energy: {quantity} goes {direction} {amount(before)} to {amount(after)}"
 
     def _risk_in_words(self) -> str:

@@ -60,9 +60,9 @@ class MetricQuanta:
         return np.array([1.0 if quantum is None else quantum for quantum in self.fixed])
 
     def loads(self, item: str, field: str, loads: Mapping[str, float]) -> npt.NDArray[np.int64]:
-        """Return loads by metric in quanta, (R,), rounded up.
+        """Return loads by metric in quanta, (R,), rounded up; missing metrics are 0.
 
-        Missing metrics are 0. `item` and `field` are for errors.
+        A first load above 0 fixes the quantum of its metric. `item` and `field` are for errors.
         """
         check_metrics(item, field, loads, self.index)
         row = np.zeros(len(self.metrics), np.int64)
@@ -71,7 +71,10 @@ class MetricQuanta:
         return row
 
     def bulk(self, item: str, loads: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-        """Return loads, (..., R) in user units, in quanta, rounded up; `item` is for errors."""
+        """Return loads, (..., R) in user units, in quanta, rounded up; first loads above 0 fix quanta of metrics.
+
+        `item` is for errors.
+        """
         for column, metric in enumerate(self.metrics):
             if self.fixed[column] is None and loads.size and (largest := float(loads[..., column].max())) > 0:
                 self._fix(metric.name, largest)
@@ -90,9 +93,9 @@ class MetricQuanta:
     def capacities(
         self, item: str, capacities: Mapping[str, float], *, field: str = "capacities"
     ) -> npt.NDArray[np.int64]:
-        """Return capacities by metric in quanta, (R,), rounded down.
+        """Return capacities by metric in quanta, (R,), rounded down; missing metrics are unlimited.
 
-        Missing ones are unlimited. `item`, `field`: for errors.
+        A first capacity above 0 fixes the quantum of its metric. `item`, `field`: for errors.
         """
         check_metrics(item, field, capacities, self.index)
         row = np.full(len(self.metrics), UNLIMITED, np.int64)

@@ -384,10 +384,10 @@ class PlbConfig(
     def _check_neighbourhoods(self) -> None:
         """Raise `ConflictError` for extension neighbourhoods without a part of the budget, or a part without any."""
         share, names = self.larger_neighbourhood_share, self.larger_neighbourhoods
-        of_extensions = [name for name in names if name not in NEIGHBOURHOODS]
-        if of_extensions and share == 0.0:
+        extension_names = [name for name in names if name not in NEIGHBOURHOODS]
+        if extension_names and share == 0.0:
             raise ConflictError(
-                f"PlbConfig: larger_neighbourhoods names {of_extensions[0]!r}, which has no effect: "
+                f"PlbConfig: larger_neighbourhoods names {extension_names[0]!r}, which has no effect: "
                 "larger_neighbourhood_share is 0"
             )
         if not names and share > 0.0:

@@ -85,7 +85,7 @@ def same(value: float, expected: float, size: float = 1.0) -> bool:
 
 
 def begun(term: EnergyTerm, configuration: Configuration) -> EnergyTerm:
-    """Return a copy of a term that has begun with a configuration."""
+    """Return a copy of a term with sums that are computed anew for a configuration."""
     recomputed = deepcopy(term)
     begin(recomputed, configuration)
     return recomputed

@@ -357,7 +357,7 @@ class RiskMachine(RuleBasedStateMachine):
         return risk
 
     def _expect(self, invariant: Invariant, holds: bool, story: str) -> None:
-        """Raise an error if an invariant is checked and does not hold."""
+        """Raise an error with `story` if an invariant is checked and does not hold."""
         if invariant in self.asked and not holds:
             raise BrokenInvariantError(invariant, story)
 

@@ -57,7 +57,7 @@ def need_file(path: Path, expected: str) -> None:
 
 
 def read_table(path: Path, table: TextTable, *, may_be_empty: bool = False) -> pl.DataFrame:
-    """Return all rows of a table, plain or compressed, or raise `TraceError` with file, line and column."""
+    """Return all rows of a file in the form `table`; raise `TraceError` for bad rows, or if no rows are not allowed."""
     with tempfile.TemporaryDirectory(prefix="plb-") as scratch:
         columns = [pl.col(name) for name in table.columns]
         return table.whole(path, Path(scratch), columns, may_be_empty=may_be_empty).drop(ROW)
@@ -219,7 +219,7 @@ def _check_limits(check: Checker, frame: pl.DataFrame) -> Int:
 
 
 def _limits(check: Checker, frame: pl.DataFrame, listed: Int) -> Affinity:
-    """Return the limits of all rows; record the applications in them that no row has.
+    """Return the limits between applications in column ``inter_aff``; record applications in them that no row has.
 
     `listed`, (L,), is the number of limits in each row.
     """

@@ -65,7 +65,7 @@ def write_plan(path: str | Path, plan: ProvisioningPlan) -> None:
 
 
 def write_moves(path: str | Path, instance: Instance, moves: Moves) -> None:
-    """Write moves, by application.
+    """Write the columns application, source, target and replicas of moves; a node outside the plan is empty.
 
     Raises
     ------

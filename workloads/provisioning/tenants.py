@@ -94,7 +94,11 @@ def tenants_of_plan(
 
 
 def _layers(plan: ProvisioningPlan) -> tuple[Int, Int32, Int]:
-    """Return, by tenant, its application, (T,), ascending, and by replica its node and where each tenant begins."""
+    """Return the application of each tenant, (T,), the node of each replica, and the first replica of each tenant.
+
+    Replicas of an application on one node belong to different layers, and each layer is a tenant, or several if it has
+    more than `MOST_REPLICAS` replicas. First replicas are (T + 1,), the last one the number of replicas.
+    """
     by_kind = np.empty(plan.nodes, np.int32)
     by_kind[np.argsort(plan.kind, kind="stable")] = np.arange(plan.nodes)
     row = np.repeat(np.arange(len(plan.count)), plan.count)

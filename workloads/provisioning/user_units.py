@@ -66,7 +66,7 @@ def affinity_graph(kind: GraphKind | str, applications: int, density: float, see
 
 
 def _arbitrary(applications: int, density: float, draws: np.random.Generator) -> Arcs:
-    """Return the arcs of an arbitrary graph (`GraphKind`) of L applications; `density`: share of the possible arcs."""
+    """Return sources and targets of distinct arcs, drawn with equal probability from all pairs of L applications."""
     pairs = applications * (applications - 1)
     return _ends(_sample_distinct(pairs, int(density * pairs), draws), applications)
 
@@ -108,7 +108,7 @@ def _ends(pairs: Int, applications: int) -> Arcs:
 
 
 def _normal(applications: int, density: float, draws: np.random.Generator) -> Arcs:
-    """Return the arcs of a normal graph (`GraphKind`) of L applications; `density`: share of the possible arcs."""
+    """Return sources and targets of arcs; numbers of arcs from L applications are normal with the mean `density`·L."""
     mean = applications * density
     degrees = np.rint(draws.normal(mean, mean / 2.0, applications)).astype(np.int64).clip(0, applications - 1)
     source = np.repeat(np.arange(applications, dtype=np.int32), degrees)
@@ -127,12 +127,16 @@ def threshold_of(applications: int, density: float) -> float:
     It makes the density the expected one of undirected graphs; [3]'s authors take it for directed graphs, too.
     """
     if density == 0.0:
-        return -1.0
+        return -1.0  # below all weights, so that there is no arc
     return (1.0 + math.sqrt(1.0 + 8.0 * applications * (applications - 1) * density)) / (4.0 * applications)
 
 
 def _threshold(applications: int, density: float, draws: np.random.Generator) -> Arcs:
-    """Return the arcs of a threshold graph (`GraphKind`) of L applications; `density`: share of the possible arcs."""
+    """Return sources and targets of all arcs between L applications whose two random weights are low enough.
+
+    An application has a weight for arcs that leave it and another for arcs that reach it; the mean of the two at the
+    ends of an arc is at most `threshold_of` the density.
+    """
     outward, inward = draws.random(applications), draws.random(applications)
     order = np.argsort(inward, kind="stable").astype(np.int32)
     reach = 2.0 * threshold_of(applications, density) - outward
@@ -304,7 +308,7 @@ def larger_instance(
     instance
         The instance with the distributions and the nodes.
     applications
-        Their number; names count from 1.
+        How many applications the result has; their names are 1, 2 and so on.
     kind, density
         Of the affinity graph.
     seed

@@ -57,7 +57,7 @@ INVALID = "with -1 or 101 percent, which are invalid"
 
 
 def _frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
-    """Yield the usage of the containers."""
+    """Yield the usage of the containers, at most `options.rows_in_memory` rows at a time; `scratch`: unpacked files."""
     usage = {"cpu": pl.col("cpu_util_percent"), "memory": pl.col("mem_util_percent")}
     invalid = pl.any_horizontal(value.is_in([-1.0, 101.0]) for value in usage.values())
     time = pl.col("time_stamp")

@@ -60,7 +60,7 @@ OPEN_BUCKETS = {">24": "30", ">64": "70"}
 
 
 def _frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
-    """Yield the readings of a source."""
+    """Yield the readings in a directory, at most `options.rows_in_memory` at a time; `scratch`: for unpacked files."""
     usage = pl.col("maxcpu" if options.aggregate == "max" else "avgcpu")
     columns = [pl.col("vmid").alias(OWNER), pl.col("timestamp").alias(TIME), *measured({"cpu": usage})]
     for path in need_files(source, ["vm_cpu_readings-file-*.csv"], "vm_cpu_readings-file-*.csv files, plain or .gz"):
@@ -186,14 +186,17 @@ class PackingReader:
     def _part(
         self, rows: Rows, shares: dict[Any, Float32], options: Options, tally: ConversionReport
     ) -> TracePart | None:
-        """Return the tenants of requests, and count them; None if all are too short. `shares`: (R,) by VM type."""
+        """Return the tenants of requests, and count them in `tally`; None if all are too short.
+
+        `rows`: a tuple of `REQUESTS` for each request; `shares`: share of a node of each metric, (R,), by VM type.
+        """
         lifetime = self._steps(rows)
         days = options.window_days
         pieces, lengths = lengths_of_pieces(
             lifetime, None if days is None else int(days * DAY_SECONDS / self.step_seconds)
         )
         long_enough = lengths >= max((options.min_hours or 0.0) * HOUR_SECONDS / self.step_seconds, 1)
-        final = np.append(np.diff(pieces) != 0, True)
+        final = np.append(np.diff(pieces) != 0, True)  # whether a piece is the last of its request
         step = np.array([int(np.floor(row[4] * DAY_SECONDS / self.step_seconds)) for row in rows], np.int64)
         begin = step[pieces] + bounds_of(lengths)[:-1] - np.repeat(bounds_of(lifetime)[:-1], np.bincount(pieces))
         tally.owners += len(rows)
@@ -207,7 +210,7 @@ class PackingReader:
         return TracePart(traces, begin[long_enough] * int(self.step_seconds))
 
     def _trace_set(self, rows: Rows, begin: Int, lengths: Int, censored: Bool, shares: dict[Any, Float32]) -> TraceSet:
-        """Return tenants, (T,): of each its request, first step, number of steps, and whether it is cut."""
+        """Return the traces of T tenants; each has a request, first step, length, and whether it is cut, (T,)."""
         names = [f"type{row[2]}{'_low' if row[3] == LOW_PRIORITY else ''}" for row in rows]
         requested = np.array([shares[row[2]] for row in rows], np.float32)
         return one_series_each(

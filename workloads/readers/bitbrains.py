@@ -77,7 +77,7 @@ PUBLISHED_TIMES = Clock(
 
 
 def _frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
-    """Yield the rows of the Parquet file, or of the published files if there is none."""
+    """Yield the rows of the Parquet file, some at a time, or of the published files in a directory if there is none."""
     path = _table(source)
     if not path.is_file() and any(source.rglob("*.csv*")):
         yield from published_frames(source, scratch)

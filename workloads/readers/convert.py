@@ -41,7 +41,7 @@ def convert(
     out
         The directory; made where it is missing, and removed again where the conversion made it and fails.
     options
-        How to convert.
+        How to convert; None: the defaults of `Options`.
     provenance
         Further provenance for the files, such as versions; plain JSON values.
 

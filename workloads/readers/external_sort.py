@@ -158,9 +158,10 @@ class Chunks:
 def sort_into_chunks(
     frames: Iterable[Frame], rows: int, tally: ConversionReport, scratch: Path, places: tuple[str, str]
 ) -> Chunks:
-    """Count the rows of all frames, and write the kept rows into sorted files in `scratch`, `rows` rows at a time.
+    """Write the kept rows of all frames into sorted files in `scratch`, `rows` at a time, and count rows in `tally`.
 
-    Raise `TraceError` for a row without owner or a time in range, whose columns in the source are `places`.
+    Return the files and the last time. Raise `TraceError` for a row without owner or a time in range; `places` names
+    the columns of both in the source.
     """
     paths: list[Path] = []
     collected: list[pl.DataFrame] = []

@@ -224,7 +224,7 @@ class TextTable:
     def _explain(self, path: Path, plain: Path, error: Exception) -> NoReturn:
         """Raise `TraceError` with the lines and the column at which Polars raised `error`.
 
-        Paths are as in `_first_line`.
+        `path`: the file, for the message; `plain`: the same file, unpacked.
         """
         check = Checker(path)
         texts = dict.fromkeys(self.columns, pl.String)
@@ -307,7 +307,7 @@ def json_chunks(path: Path, scratch: Path, schema: pl.Schema, rows: int, columns
 
 
 def _explain(path: Path, plain: Path, schema: pl.Schema, error: Exception) -> NoReturn:
-    """Raise `TraceError` with the first line that cannot be read; the arguments are as in `TextTable._explain`."""
+    """Raise `TraceError` with the first line of `plain`, the unpacked `path`, that is not in `schema`, or `error`."""
     check = Checker(path)
     try:
         with gzip.open(plain) if plain.suffix == ".gz" else plain.open("rb") as lines:

@@ -80,7 +80,7 @@ TASK_OWNER = pl.format("{}/{}", "job ID", "task index").alias(OWNER)
 
 
 def _task_frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
-    """Yield the usage of the tasks of 2011."""
+    """Yield the usage of the tasks of 2011, some rows at a time; `scratch`: for unpacked files."""
     maxima = options.aggregate == "max"
     usage = {
         "cpu": pl.col("maximum CPU rate" if maxima else "CPU rate"),
@@ -158,7 +158,7 @@ INSTANCE_EVENT_FILES = ("*instance_events*.parquet", "*instance_events*.json")
 
 
 def _instance_frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
-    """Yield the usage of the instances of 2019."""
+    """Yield the usage of the instances of 2019, some rows at a time; `scratch`: for unpacked files."""
     maxima, rows = options.aggregate == "max", options.rows_in_memory
     for path in need_files(source, INSTANCE_USAGE_FILES, "instance_usage files, .json.gz or .parquet"):
         for chunk in _chunks(path, scratch, INSTANCE_USAGE, rows, _published(maxima=maxima), _flat(maxima=maxima)):

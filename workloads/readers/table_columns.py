@@ -132,7 +132,7 @@ class TextFile:
     """Number of lines before the header."""
 
     def chunks(self, names: Sequence[str], rows: int, scratch: Path) -> Batches:
-        """As in `Table`; empty lines are left out."""
+        """Yield columns and ``row``, the line in the file, at most `rows` rows at a time; empty lines are left out."""
         table = TextTable(columns=self.schema, separator=self.separator, header=True, above=self.above)
         for chunk in table.chunks(self.path, scratch, rows, [pl.col(name) for name in names]):
             yield chunk.filter(pl.any_horizontal(pl.col(name).is_not_null() for name in names))
@@ -147,7 +147,7 @@ class ParquetFile:
     """The properties of `Table` with these names."""
 
     def chunks(self, names: Sequence[str], rows: int, scratch: Path) -> Batches:
-        """As in `Table`."""
+        """Yield columns of the Parquet file and ``row``, its row from 1, at most `rows` rows at a time."""
         return parquet_chunks(self.path, rows, [pl.col(name) for name in names])
 
 
@@ -166,7 +166,7 @@ class FrameTable:
         return self.frame.schema
 
     def chunks(self, names: Sequence[str], rows: int, scratch: Path) -> Batches:
-        """As in `Table`."""
+        """Yield columns of the frame and ``row``, its row from 1, at most `rows` rows at a time."""
         return self.frame.select(*names).with_row_index(ROW, 1).iter_slices(rows)
 
 
@@ -264,7 +264,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _metrics(columns: TableColumns, names: Sequence[str], where: str) -> tuple[MetricColumn, ...]:
-    """Return the metrics of texts such as ``cpu=used:cores``; a column may have a colon in its name."""
+    """Return the metrics of texts ``NAME=COLUMN:UNIT``, where name or unit may be missing; `where`: for errors."""
     metrics = []
     for text in columns.metrics:
         name, column = _pair(text)
@@ -282,7 +282,7 @@ def _metrics(columns: TableColumns, names: Sequence[str], where: str) -> tuple[M
 def _cells(
     columns: TableColumns, metrics: Sequence[MetricColumn], names: Sequence[str], where: str
 ) -> dict[str, tuple[str, ...]]:
-    """Return the columns of all metrics by tenant; empty if tenants have no columns of their own."""
+    """Return, for each tenant with columns of its own, the column of each metric; {} if rows name their tenants."""
     wide = [metric for metric in metrics if "*" in metric.column]
     if columns.names is not None or not wide:
         return {}

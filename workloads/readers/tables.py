@@ -129,7 +129,7 @@ class TableContent:
 
 
 def _counted(tables: Sequence[ParsedTable], options: Options, scratch: Path) -> TableContent:
-    """Read all rows of some tables, and add them up."""
+    """Read all rows of some tables, and return what they have in total, by tenant and by metric."""
     rows, owners, metrics, example = 0, [], [], []
     example_owners: pl.Series | None = None
     for table, parser in tables:
@@ -186,7 +186,7 @@ def _metric_counts(parsed: pl.DataFrame, name: str) -> pl.DataFrame:
 
 
 def _step(source: Path, content: TableContent, columns: TableColumns) -> tuple[float, str, float]:
-    """Return the step in seconds, how it was told, and by how much samples come after whole steps, seconds."""
+    """Return the step in seconds, where it comes from in words, and how many seconds samples come after whole steps."""
     if columns.step is not None:
         return float(round(columns.step)), "as asked for", 0.0
     if columns.time is None:
@@ -229,7 +229,7 @@ def _frames(
     last: int,
     step: float,
 ) -> Iterator[Frame]:
-    """Yield the rows of tables, with times since the origin; `last` is the last moment of the tables."""
+    """Yield the rows of tables, with times in seconds since `origin`; a stay of unknown end lasts until `last`."""
     for table, parser in tables:
         for chunk in table.chunks(parser.layout.needed, _rows_at_once(parser.layout, options), scratch):
             rows = parser.rows(table.path, chunk)
@@ -249,7 +249,10 @@ def _rows_at_once(layout: TableLayout, options: Options) -> int:
 def _stays(
     parser: TableParser, path: Path, rows: pl.DataFrame, options: Options, *, origin: float, last: int, step: float
 ) -> Iterator[Frame]:
-    """Yield a row for each step of stays; one without an end lasts until `last`."""
+    """Yield a row for each step of `step` seconds of stays, rows with start and end, with times since `origin`.
+
+    A stay without an end lasts until `last`.
+    """
     end = pl.col(END).fill_null(last)
     first = ((pl.col(TIME) - origin) // step).cast(pl.Int64)
     beyond = ((end - origin) / step).ceil().cast(pl.Int64)
@@ -341,7 +344,7 @@ def _check_names(parsed: ParsedTable, content: TableContent, scratch: Path) -> N
 
 
 def _parser(table: Table, layout: TableLayout, scratch: Path) -> TableParser:
-    """Return the parser of the rows of tables, whose forms are told from the first rows of one."""
+    """Return the parser of tables; it knows how they write numbers and times from the first rows of `table`."""
     columns, check = layout.columns, Checker(table.path)
     example = next(iter(table.chunks(layout.needed, EXAMPLE_ROWS, scratch)), None)
     if example is None or not len(example):
@@ -361,7 +364,7 @@ def _parser(table: Table, layout: TableLayout, scratch: Path) -> TableParser:
 def _preview(
     source: Path, table: Table, parser: TableParser, content: TableContent, step: tuple[float, str]
 ) -> TablePreview:
-    """Return what was understood of a table; `step` is the step and how it was told."""
+    """Return what was understood of a table; `step`: its seconds, and where they come from in words."""
     layout, owners = parser.layout, content.owners
     steps = ((owners["last"] - owners["first"]) // int(step[0]) + 1).fill_null(0)
     is_stay = layout.columns.time is None

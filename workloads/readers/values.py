@@ -139,9 +139,10 @@ def _seconds(times: pl.Series, zone: str) -> pl.Series:
 def time_form(
     check: Checker, chunk: pl.DataFrame, name: str, zone: str, *, text_format: str | None, unit: float | None
 ) -> TimeForm:
-    """Return how a column of some rows writes times; raise `TraceError` if that cannot be told.
+    """Return how a column of some rows writes times; raise `TraceError` if none of the known forms fits.
 
-    `text_format` and `unit` are given by the user.
+    `zone`: timezone of times without one. `text_format`, for texts, and `unit`, in seconds, for numbers, come from the
+    user; None: unknown.
     """
     values = chunk[name]
     if isinstance(values.dtype, pl.Datetime | pl.Date):
@@ -161,7 +162,7 @@ def time_form(
 
 
 def _refuse_times(check: Checker, chunk: pl.DataFrame, name: str, text: pl.Series, zone: str) -> TimeForm:
-    """Return the form of most times, or raise `TraceError` if none is known."""
+    """Return the form of most of `text`, the values of column `name`; raise `TraceError` if it is none of the known."""
     counts = {format_: text.str.strptime(pl.Datetime("us"), format_, strict=False).count() for format_ in FORMATS}
     best = max(counts, key=counts.__getitem__)
     if counts[best] > text.count() / 2:
@@ -172,7 +173,7 @@ def _refuse_times(check: Checker, chunk: pl.DataFrame, name: str, text: pl.Serie
 
 
 def _numbers(check: Checker, chunk: pl.DataFrame, name: str) -> pl.Series | None:
-    """Return times that are numbers; None for texts of which most are none."""
+    """Return a column as numbers, null where a text is none; None if most texts are no numbers, as dates are."""
     values = chunk[name]
     if values.dtype.is_numeric():
         return values.cast(pl.Float64)
@@ -186,7 +187,7 @@ def _numbers(check: Checker, chunk: pl.DataFrame, name: str) -> pl.Series | None
 
 
 def _number_time_form(numbers: pl.Series, zone: str, unit: float | None) -> TimeForm:
-    """Return the form of times that are numbers: since 1970 in the unit in which they are moments of our days."""
+    """Return the form of numbers: times since 1970 if they are dates of our days, or from a start; `unit`: seconds."""
     finite = numbers.filter(numbers.is_finite())
     low, high = (finite.min(), finite.max()) if finite.count() else (0.0, 0.0)
     units = NUMBER_UNITS if unit is None else [unit]

@@ -139,7 +139,7 @@ def _check_mode(path: Path) -> None:
 
 
 def _add_token(tokens: dict[bytes, Actor], item: str, words: list[str]) -> None:
-    """Add the token of a line of a file; `item` names the line in errors."""
+    """Add the token in the `words` of a line, role, perhaps name, token, to `tokens`, by SHA-256; `item`: the line."""
     names = [right.name.lower() for right in Right]
     if len(words) not in (2, 3):
         raise InvalidValueError(item, "words", len(words), "role token, or role name token")

@@ -38,7 +38,7 @@ class Guard:
         self._app, self._metrics, self._checks_host, self._most_bytes = app, metrics, checks_host, most_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request."""
+        """Check a request, pass it on with a limited body, add security headers, and count it with its duration."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

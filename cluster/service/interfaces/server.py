@@ -216,10 +216,10 @@ async def _serve(
     beside: Callable[[PlacementService], Awaitable[None]] | None,
     lines: str | None,
 ) -> None:
-    """Serve until a signal."""
+    """Serve `app` on the socket `listening`, which has the address `url`, until a signal; the rest is as in `serve`."""
 
     def stop() -> None:
-        server.force_exit = server.should_exit
+        server.force_exit = server.should_exit  # at the second signal
         server.should_exit = True
         end_streams(app)
 

@@ -178,7 +178,7 @@ class KubernetesCluster:
     def _reports(
         self, partitions: Sequence[str], used: Mapping[str, Resources], at: float | None
     ) -> Iterator[events.ReportLoads]:
-        """Yield the loads of the pods of partitions: the usage where it is known, else the request."""
+        """Yield the loads of the pods of partitions at a time: `used`, by pod, where it is known, else the request."""
         for start in range(0, len(partitions), MOST_LOADS):
             names, loads = [*partitions[start : start + MOST_LOADS]], list[list[float]]()
             pods = [self.pods[name] for name in names]

@@ -156,7 +156,10 @@ class Rebalancer:
         return free
 
     def _carry_out(self, move: Move, free: dict[str | None, Counter[str]], now: float) -> None:
-        """Log a move, and evict its pod if that was asked for; the scheduler then chooses the node."""
+        """Log a move, evict its pod if there is an API server, and, unless it failed, update `free`, resources by node.
+
+        The scheduler then chooses the node of the new pod.
+        """
         pod, asked = self._cluster.pods[move.partition], self._cluster.requests[move.partition]
         outcome, message = "proposed", ""
         if any(amount > free[move.target][name] for name, amount in asked.items()):
