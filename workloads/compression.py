@@ -35,7 +35,7 @@ THRESHOLD = 0.95
 
 
 def compress(traces: TraceSet) -> DemandHistory:
-    """Compress every series of `traces`; a tenant gives one trace of the history a role."""
+    """Compress every series of `traces`: each role of a tenant gives one trace of the history."""
     return DemandHistory.from_columns(traces.metric_names, **compress_columns(traces))
 
 

@@ -115,12 +115,12 @@ class Question:
         return self.value(self._ends[0])
 
     def value(self, place: int) -> float:
-        """Return the nodes or the density at a place of the grid."""
+        """Return the number of nodes or the density at a place of the grid, whose values are multiples of the step."""
         multiple = place if self.searched is Searched.NODES else -place
         return round(multiple * self.step, 10)
 
     def place(self, value: float) -> int:
-        """Return the place of a value of the grid."""
+        """Return the place in the grid of a value; places of densities are negative."""
         multiple = round(value / self.step)
         return multiple if self.searched is Searched.NODES else -multiple
 
@@ -148,9 +148,9 @@ class Question:
             return None
         if self.searched is Searched.DENSITY:
             return value
-        metric, there = scenario.workload.density_metric, self.scenario(scenario, value).cluster
+        metric, varied_cluster = scenario.workload.density_metric, self.scenario(scenario, value).cluster
         capacity = scenario.cluster.total_capacity(metric)
-        return scenario.workload.density * capacity / there.total_capacity(metric)
+        return scenario.workload.density * capacity / varied_cluster.total_capacity(metric)
 
     def as_json(self) -> dict[str, Any]:
         """Return the question as plain JSON values."""
@@ -173,11 +173,11 @@ class Question:
 def ask(scenario: Scenario, searched: Searched, fields: Mapping[str, float | None]) -> Question:
     """Return a question about a scenario that can vary; fields of `Question` that are None have defaults."""
     _check(scenario, searched)
-    of_nodes = searched is Searched.NODES
-    scenario_value = float(scenario.cluster.nodes) if of_nodes else scenario.workload.density
+    searches_nodes = searched is Searched.NODES
+    scenario_value = float(scenario.cluster.nodes) if searches_nodes else scenario.workload.density
     chosen_values = {name: float(value) for name, value in fields.items() if value is not None}
-    step = chosen_values.get("step", NODES_STEP if of_nodes else DENSITY_STEP)
-    least = float(_least_nodes(scenario)) if of_nodes else 0.0
+    step = chosen_values.get("step", NODES_STEP if searches_nodes else DENSITY_STEP)
+    least = float(_least_nodes(scenario)) if searches_nodes else 0.0
     defaults = {
         "violations": VIOLATIONS_A_DAY,
         "refused": 0.0,

@@ -160,16 +160,16 @@ def answer(
     """
     searches = {policy: question.search() for policy in policies}
     answers = {policy: Answer(policy) for policy in policies}
-    asked = {policy: question.value(next(search)) for policy, search in searches.items()}
-    while asked:
-        pairs = list(asked.items())
+    next_values = {policy: question.value(next(search)) for policy, search in searches.items()}
+    while next_values:
+        pairs = list(next_values.items())
         for (policy, _), point in zip(pairs, evaluate(pairs), strict=True):
             before = answers[policy]
             answers[policy] = attrs.evolve(before, points=(*before.points, point))
             try:
-                asked[policy] = question.value(searches[policy].send(point.suffices))
+                next_values[policy] = question.value(searches[policy].send(point.suffices))
             except StopIteration as end:
-                del asked[policy]
+                del next_values[policy]
                 value = None if end.value is None else question.value(end.value)
                 answers[policy] = attrs.evolve(answers[policy], found=value, complete=True)
         if note is not None:
@@ -244,15 +244,15 @@ def table_of_points(question: Question, scenario: Scenario, answers: Mapping[str
     caption = f"{run.days:g} days, seed {run.seed}"
     if run.repeats > 1:
         caption += f"; means of {run.repeats} repeats with 95 % intervals, of which the upper end decides"
-    of_nodes = question.searched is Searched.NODES
-    values = ("nodes", "density") if of_nodes else ("density",)
+    searches_nodes = question.searched is Searched.NODES
+    values = ("nodes", "density") if searches_nodes else ("density",)
     headings = ("policy", *values, "violations a day", "unresolved", "failovers a day", "not placed")
     table = new_table(headings, no_wrap=True, title=title, caption=caption)
     table.add_column("suffices", no_wrap=True)
     for policy, answer in answers.items():
         for point in sorted(answer.points, key=lambda tried: tried.value):
             density_there = question.density(scenario, point.value)
-            density = ["-" if density_there is None else f"{density_there:.3g}"] if of_nodes else []
+            density = ["-" if density_there is None else f"{density_there:.3g}"] if searches_nodes else []
             verdict = point.verdict(question) + (" <" if point.value == answer.found else "")
             figures = ["-"] * 4
             if not point.impossible:
@@ -301,6 +301,7 @@ def sentence(question: Question, answer: Answer) -> str:
 
 
 def _suffices(question: Question, point: Point) -> str:
+    """Return in words that the value of a point suffices, and with how many violations a day."""
     value, violations = _value(question, point.value), f"{violations_of(point)} violations a day"
     if question.searched is Searched.NODES:
         return f"{value} {'suffices' if point.value == 1 else 'suffice'}, with {violations}"
@@ -346,6 +347,7 @@ def _doubts(question: Question, answer: Answer, point: Point) -> list[str]:
 
 
 def _value(question: Question, value: float) -> str:
+    """Return a value in words: a number of nodes or a density."""
     if question.searched is Searched.DENSITY:
         return f"density {value:g}"
     return f"{value:g} {'node' if value == 1 else 'nodes'}"
@@ -385,9 +387,9 @@ def plot_capacity(ax: Axes, question: Question, answers: Sequence[Answer]) -> No
         ax.set_yscale("symlog", linthresh=linear)
     ax.yaxis.set_major_formatter("{x:g}")
     ax.set_ylim(bottom=0.0)
-    of_nodes = question.searched is Searched.NODES
-    ax.xaxis.set_major_locator(MaxNLocator(integer=of_nodes))
-    ax.set(xlabel="nodes" if of_nodes else "tenant density", ylabel="violations a day")
+    searches_nodes = question.searched is Searched.NODES
+    ax.xaxis.set_major_locator(MaxNLocator(integer=searches_nodes))
+    ax.set(xlabel="nodes" if searches_nodes else "tenant density", ylabel="violations a day")
     ax.legend(title="policy (answer)", frameon=False)
     use_open_axes(ax)
 

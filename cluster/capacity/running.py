@@ -79,10 +79,10 @@ class Subject:
 
     def task(self, question: Question, value: float, policy: str, repeat: int) -> Task:
         """Return the run of a policy at a value; its key has all that the run depends on, so not limits and range."""
-        there = question.scenario(self.scenario, value)
-        run = attrs.evolve(there.run, policies=(policy,), repeats=1)
-        of_cluster = {"capacity": self.scenario.cluster.total_capacity(self.scenario.workload.density_metric)}
-        key = digest(attrs.evolve(there, run=run).as_json(), of_cluster, self.inputs)
+        varied = question.scenario(self.scenario, value)
+        run = attrs.evolve(varied.run, policies=(policy,), repeats=1)
+        capacity = {"capacity": self.scenario.cluster.total_capacity(self.scenario.workload.density_metric)}
+        key = digest(attrs.evolve(varied, run=run).as_json(), capacity, self.inputs)
         arguments = {
             "subject": self._as_json(),
             "question": attrs.asdict(question),
@@ -98,21 +98,21 @@ def run_at(arguments: Mapping[str, Any]) -> dict[str, Any]:
     subject, question = (_text(arguments[name]) for name in ("subject", "question"))
     scenario, source = _read(subject)
     value, repeat = float(arguments["value"]), int(arguments["repeat"])
-    there = _question(question).scenario(scenario, value)
+    varied = _question(question).scenario(scenario, value)
     try:
         tenants = _tenants(subject, question, value, repeat)
     except DensityError as error:
         return {"impossible": str(error)}
-    return totals_and_timings(on_one_thread(there), source.of_repeat(repeat), tenants, arguments["policy"], repeat)
+    return totals_and_timings(on_one_thread(varied), source.of_repeat(repeat), tenants, arguments["policy"], repeat)
 
 
 def tenants_at(question: Question, scenario: Scenario, source: Source, value: float, repeat: int = 0) -> TenantSequence:
     """Return the tenants of a repeat at a value: the same for all numbers of nodes, others for another density."""
-    there, source = question.scenario(scenario, value), source.of_repeat(repeat)
+    varied, source = question.scenario(scenario, value), source.of_repeat(repeat)
     if question.searched is Searched.DENSITY:
-        tenants = make_tenants(there, source, repeat)
+        tenants = make_tenants(varied, source, repeat)
     else:
-        tenants = make_tenants(scenario, source, repeat, cluster_of_tenants=there.cluster)
+        tenants = make_tenants(scenario, source, repeat, cluster_of_tenants=varied.cluster)
     check_classes(scenario.workload.growth, tenants.traces)
     return tenants
 
@@ -140,6 +140,7 @@ def _read(subject: str) -> tuple[Scenario, Source]:
 
 @lru_cache(maxsize=1)  # runs with the same tenants are consecutive, and traces are large
 def _tenants(subject: str, question: str, value: float, repeat: int) -> TenantSequence:
+    """Return the tenants of `tenants_at`; subject and question are JSON texts, which can be keys of the cache."""
     return tenants_at(_question(question), *_read(subject), value, repeat)
 
 
@@ -229,10 +230,11 @@ class CapacitySearch:
         searches = {f"{policy} {repeat}": (repeat, policy) for policy in run.policies for repeat in range(run.repeats)}
 
         def evaluate(pairs: Sequence[tuple[str, float]]) -> list[Point]:
-            asked = [(value, *searches[name]) for name, value in pairs]
-            outcomes = self._outcomes(journal, "each repeat", asked)
+            triples = [(value, *searches[name]) for name, value in pairs]
+            outcomes = self._outcomes(journal, "each repeat", triples)
             return [
-                point_of(self.question, value, [outcome]) for (value, *_), outcome in zip(asked, outcomes, strict=True)
+                point_of(self.question, value, [outcome])
+                for (value, *_), outcome in zip(triples, outcomes, strict=True)
             ]
 
         answers = answer(self.question, list(searches), evaluate)
@@ -243,9 +245,9 @@ class CapacitySearch:
     def _evaluate(self, journal: Journal, pairs: Sequence[tuple[str, float]]) -> list[Point]:
         """Run all repeats of each pair of a policy and a number of nodes or a density; return results by pair."""
         repeats = range(self.subject.scenario.run.repeats)
-        asked = [(value, repeat, policy) for policy, value in pairs for repeat in repeats]
+        triples = [(value, repeat, policy) for policy, value in pairs for repeat in repeats]
         name = ", ".join(f"{policy} {value:g}" for policy, value in pairs)
-        outcomes = iter(self._outcomes(journal, name, asked))
+        outcomes = iter(self._outcomes(journal, name, triples))
         points = [point_of(self.question, value, [next(outcomes) for _ in repeats]) for _, value in pairs]
         for (policy, _), point in zip(pairs, points, strict=True):
             self._console.print(f"{policy}: {in_words(self.question, point)}")

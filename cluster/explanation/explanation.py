@@ -189,6 +189,7 @@ def history_of(run: RecordedRun, stay: Stay, looks: Sequence[Look], until: int) 
     """
 
     def rows(table: str, time: str) -> list[dict[str, Any]]:
+        """Return the rows of a table that are about the tenant and begin by `until`; `time`: column of the begin."""
         tenant_rows = as_of(run.table(table), until, time).filter(pl.col("tenant") == stay.tenant)
         return tenant_rows.drop("policy", "repeat", "tenant").to_dicts()
 

@@ -51,7 +51,7 @@ def plots_as(plot_format: PlotFormat) -> Iterator[None]:
 
 
 def current_format() -> PlotFormat:
-    """Return the format of the block."""
+    """Return the format of figures in the present block of `plots_as`."""
     return _FORMAT.get()
 
 

@@ -132,6 +132,7 @@ def _converter() -> Converter:
         return checked
 
     def in_range(value: Any, kind: Any) -> Any:
+        """Return a number that is in the range of its annotation `kind`, else raise an error."""
         if value is None:  # a range allows it
             raise InvalidValueError("", "", value, "a number")
         get_args(kind)[1].check("", "", value)
@@ -142,6 +143,7 @@ def _converter() -> Converter:
         return lambda target, converter: strict(words, kind, structure_of(target, converter))
 
     def of_origin(origin: Any) -> Callable[[Any], bool]:
+        """Return the test whether a type is a generic one of `origin`, such as `list`."""
         return lambda kind: get_origin(kind) == origin
 
     converter.register_structure_hook_func(of_origin(Annotated), in_range)

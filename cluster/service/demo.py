@@ -45,10 +45,12 @@ class Demo:
 
     @property
     def _live(self) -> LiveCluster:
+        """The cluster of the demonstration."""
         return self._service.cluster(NAME)
 
     @property
     def _now(self) -> float:
+        """Present time of the demonstration, in seconds."""
         return self._step * SECONDS
 
     async def _send(self, *sent: events.LoggedEvent) -> None:
@@ -67,6 +69,7 @@ class Demo:
             await self._send(*self._arrival(number))
 
     def _node(self, index: int) -> Document:
+        """Return the description of node number `index`."""
         domains = {"fault_domain": f"fd:/rack{index % 5}", "upgrade_domain": f"ud{index // 5}"}
         return {"name": f"n{index:02}", "capacities": CAPACITIES, **domains}
 
@@ -103,9 +106,9 @@ class Demo:
         await self._send(self._loads(random))
         if turn == 1:
             await self._send(*self._changes(random), events.RequestPlan(now=self._now))
-        asked = self._now - WAIT * SECONDS
+        plan_time = self._now - WAIT * SECONDS
         for plan in [*self._live.reader.state.plans.values()] if turn == 1 + WAIT else []:
-            if plan.now == asked and plan.status is Status.READY:
+            if plan.now == plan_time and plan.status is Status.READY:
                 await self._send(events.ApplyPlan(plan=plan.id, now=self._now))
 
     def _changes(self, random: np.random.Generator) -> list[events.LoggedEvent]:

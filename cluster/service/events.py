@@ -197,7 +197,7 @@ class PutService(ClusterEvent, tag="service"):
     service: Annotated[Document, _document(Service)]
 
     def admit(self) -> None:
-        """Refuse more replicas, too, than can be explained."""
+        """Also refuse more replicas than can be explained."""
         super().admit()
         check_size(self.kind, "target_replicas", self.service.get("target_replicas", 1), MOST_REPLICAS)
 
@@ -222,7 +222,7 @@ class OfSettings(ClusterEvent):
     settings: Annotated[Document, _document(PlbConfig)]
 
     def admit(self) -> None:
-        """Refuse very many metrics, too."""
+        """Also refuse very many metrics."""
         super().admit()
         check_size(self.kind, "metrics", len(self.settings.get("metrics", ())), MOST_METRICS)
 
@@ -359,7 +359,7 @@ class RequestPlan(ClusterEvent, tag="plan"):
         self.budget()
 
     def admit(self) -> None:
-        """Refuse partitions, too, that are given twice, and very many."""
+        """Also refuse partitions that are given twice, and very many."""
         super().admit()
         names = self.partitions or []
         check_size(self.kind, "partitions", len(names), MOST_PLACED)
@@ -397,7 +397,7 @@ class ReportOutcomes(OfPlan, tag="outcomes"):
         return bool(self.failed)
 
     def admit(self) -> None:
-        """Refuse positions, too, that are given twice."""
+        """Also refuse positions that are given twice."""
         super().admit()
         if len({*self.failed}) < len(self.failed):
             raise InvalidValueError(self.kind, "failed", f"{len(self.failed)} positions", "each position once")

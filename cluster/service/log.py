@@ -146,15 +146,15 @@ class Log:
         if not reads_only:
             self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = FULL")
-        ((made,),) = self._connection.execute("PRAGMA user_version").fetchall()
-        if not 0 <= made <= len(FORMATS):
-            raise LogError(f"{self.path}: format {made} of the log is not a format up to {len(FORMATS)}")
-        if made < len(FORMATS) and not reads_only:  # new, or killed while it was made, or of an earlier version
-            added = " ".join(FORMATS[made:])
+        ((log_format,),) = self._connection.execute("PRAGMA user_version").fetchall()
+        if not 0 <= log_format <= len(FORMATS):
+            raise LogError(f"{self.path}: format {log_format} of the log is not a format up to {len(FORMATS)}")
+        if log_format < len(FORMATS) and not reads_only:  # new, or killed while it was made, or of an earlier version
+            added = " ".join(FORMATS[log_format:])
             self._connection.executescript(f"BEGIN; {added} PRAGMA user_version = {len(FORMATS)}; COMMIT")
             _sync(self.path.parent)
-            made = len(FORMATS)
-        if made == len(FORMATS) and not self._is_whole():
+            log_format = len(FORMATS)
+        if log_format == len(FORMATS) and not self._is_whole():
             self._repair(reads_only)
 
     def _is_whole(self) -> bool:

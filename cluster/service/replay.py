@@ -61,10 +61,11 @@ def replay(log: Log, cluster: str) -> LogReplay:
     """
     result = LogReplay(cluster)
     events = (entry.event for entry in log.entries(cluster))
-    made = {event.plan: event.document for event in events if isinstance(event, PlanMade)}
+    logged_plans = {event.plan: event.document for event in events if isinstance(event, PlanMade)}
 
     def search(engine: Engine, record: PlanRecord) -> None:
-        document = made.get(record.id)
+        """Give a plan its logged document, and make it again and compare both if no time limit came before."""
+        document = logged_plans.get(record.id)
         if document is None:
             return
         record.document = document

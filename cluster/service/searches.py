@@ -67,7 +67,7 @@ class SearchThread:
         self._thread.start()
 
     def push(self, entry: LogEntry) -> None:
-        """Add an entry."""
+        """Let the thread apply an entry after all earlier ones."""
         self._entries.put(entry)
 
     def stop(self) -> None:

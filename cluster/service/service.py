@@ -278,6 +278,7 @@ class PlacementService:
         """Return a cluster after the entry `sequence`, of two equal replicas, whose searches have not started."""
 
         def found(result: events.PlanMade | Saved) -> None:
+            """Note a result of the thread of searches in the event loop."""
             if not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(self._note, live, result)
 

@@ -46,7 +46,7 @@ class PointerTo:
     """A call, within a kernel, that makes an argument of a `CallByAddress` from an `address_of`."""
 
     def __call__(self, address: int) -> Any:
-        """Return the tuple where nothing is compiled."""
+        """Return the tuple that `address_of` gave the address, where nothing is compiled."""
         return _POINTED[int(address)]
 
     @property
@@ -66,7 +66,7 @@ class CallByAddress:
         self.returning = returning
 
     def __call__(self, address: int, *arguments: object) -> Any:
-        """Call the kernel where nothing is compiled."""
+        """Call the kernel with the address, where nothing is compiled."""
         return UNCOMPILED[int(address)](*arguments)
 
     @property
@@ -97,7 +97,7 @@ class CallPython:
     """A call, within a kernel, of a callback that is given by its address; returns a float."""
 
     def __call__(self, address: int, *arguments: int) -> float:
-        """Call the function where nothing is compiled."""
+        """Call the Python function with the address, where nothing is compiled."""
         return float(_CALLBACKS[int(address)].function(*map(int, arguments)))
 
     @property
@@ -158,7 +158,7 @@ class Uniform:
     """A call, within a kernel, that samples the next number of a stream from [0, 1)."""
 
     def __call__(self, rng: np.random.Generator) -> float:
-        """Sample if nothing is compiled."""
+        """Return the next number of `rng` from [0, 1), where nothing is compiled."""
         return rng.random()
 
     @property

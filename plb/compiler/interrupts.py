@@ -28,7 +28,7 @@ class _Noted:
         self._second = second
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        """Note it."""
+        """Note the signal; the handler `_second`, if there is one, gets every signal after the first at once."""
         if self.received is not None and self._second is not None:
             self._second(number, frame)
         self.received = self.received or (number, frame)
@@ -104,5 +104,5 @@ def _holding(change: Callable[Arguments, Result], number: int, handler: Handler)
 
 
 def _is_deferring(handler: object) -> bool:
-    """Return whether a handler belongs to an outer context or call."""
+    """Return whether a handler is one of this module, which defers the signal already."""
     return getattr(handler, "__module__", None) == __name__

@@ -71,7 +71,7 @@ class _Module(JITCodeLibrary):
         self._linking_libraries.append(library)
 
     def parts(self) -> Iterator[Any]:
-        """Yield the modules of all that becomes part of an entry."""
+        """Yield the modules of all that is compiled into the function."""
         return (library for library in self.called() if not isinstance(library, SharedCall))
 
     def shared_calls(self) -> Iterator[SharedCall]:
@@ -95,7 +95,7 @@ class _PartModule(_Module):
     """The module of a part; it stays as Numba made it."""
 
     def finalize(self) -> None:
-        """Leave the module to the entries that take it in."""
+        """End without machine code: callers link the module in."""
         self._raise_if_finalized()
         self._finalized = True
 

@@ -76,7 +76,7 @@ class ImageNetwork(torch.nn.Module):
         self.last = torch.nn.Linear(hidden, 1 + shape.machines)
 
     def forward(self, batch: Batch) -> torch.Tensor:
-        """Return the logit of each action, (B, 1 + M)."""
+        """Return the logit of each action for B observations, (B, 1 + M): waiting, then each of M machines."""
         state = torch.cat([part.flatten(1) for part in batch], dim=1)
         return self.last(torch.relu(self.second(torch.relu(self.first(state)))))
 

@@ -94,7 +94,7 @@ def percent(share: float) -> str:
 
 
 def level(share: float, limits: Sequence[float]) -> str:
-    """Return the class of the colour of a share."""
+    """Return the class of the colour of a share: ``l`` and the number of `limits` that it has reached."""
     return f"l{sum(share >= limit for limit in limits)}"
 
 

@@ -130,8 +130,8 @@ class KubernetesCluster:
                 self._forget(kind, name)
         usages = [(now if at is None else at, used) for at, used in observed.usages]
         now, latest = usages[-1] if usages else (now, {})
-        new = [name for name in self.pods if before.get(("partition", name)) is None]
-        requested = [name for name in new if self.pods[name].metadata.key not in latest]
+        new_partitions = [name for name in self.pods if before.get(("partition", name)) is None]
+        requested = [name for name in new_partitions if self.pods[name].metadata.key not in latest]
         send([*self._reports(requested, {}, None), *self._usage_reports(usages)])
         return now
 
@@ -146,9 +146,9 @@ class KubernetesCluster:
         """Return the events that make the engine's cluster the observed one."""
         names, phases = {node.metadata.name for node in observed.nodes}, ("Running", "Pending")
         before = self._documents
-        told = [name for kind, name in before if kind == "node"]
-        if told and names.isdisjoint(told):
-            few = ", ".join(sorted(told)[:MOST_NAMED])
+        told_nodes = [name for kind, name in before if kind == "node"]
+        if told_nodes and names.isdisjoint(told_nodes):
+            few = ", ".join(sorted(told_nodes)[:MOST_NAMED])
             raise ConflictError(
                 f"this is another cluster of Kubernetes: none of the nodes that were told is there ({few})"
             )
@@ -200,9 +200,9 @@ class KubernetesCluster:
         names: dict[str, Iterator[str]] = {}
         for pod in sorted(pods, key=lambda pod: (pod.metadata.key in ending, pod.metadata.key)):
             workload, partition = pod.workload, before.get(pod.metadata.key)
-            new = names.setdefault(workload, chain(free[workload], map(f"{workload}/{{}}".format, count())))
+            candidates = names.setdefault(workload, chain(free[workload], map(f"{workload}/{{}}".format, count())))
             if partition is None or partition in self.pods:
-                partition = next(name for name in new if name not in self.pods and name not in held)
+                partition = next(name for name in candidates if name not in self.pods and name not in held)
             self.partitions[pod.metadata.key], self.pods[partition] = partition, pod
         self.requests = {name: pod.requests() for name, pod in self.pods.items()}
 

@@ -69,8 +69,8 @@ def scores_for(live: LiveCluster, pod: Pod) -> NodeScores:
         raise UnknownNameError("service", pod.workload, (ANY_WORKLOAD,), item)
     loads = loads_of(engine.config.metric_names, pod.requests())
     partition = Partition(item, service=services[0], created=now)
-    asked = ("pod", services[0], *loads.items())  # prioritize follows filter, and needs the same scores
-    return live.kept(asked, lambda engine: engine.score_new(partition, loads=loads, now=now))
+    cache_key = ("pod", services[0], *loads.items())  # prioritize follows filter, and needs the same scores
+    return live.kept(cache_key, lambda engine: engine.score_new(partition, loads=loads, now=now))
 
 
 def rows_of(scores: NodeScores, names: Sequence[str]) -> Int:

@@ -50,8 +50,8 @@ class Feed:
         if not self._told["refused loads"]:  # otherwise replicas may be elsewhere than they were told to be
             self._cluster = cluster
         time = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
-        told = dict(sorted(self._told.items()))
-        self._log({"time": time, "nodes": len(observed.nodes), "pods": len(cluster.pods), "events": told})
+        event_counts = dict(sorted(self._told.items()))
+        self._log({"time": time, "nodes": len(observed.nodes), "pods": len(cluster.pods), "events": event_counts})
 
     def _served(self, observed: Observed, now: float) -> KubernetesCluster:
         """Return what the service has, with the pods of its partitions; give it the service of unknown workloads."""

@@ -112,15 +112,15 @@ class Pod(Struct):
         """
         item, sidecars, at_once = f"pod {self.metadata.key}", Resources(), list[Resources]()
         for container in self.spec.init_containers:
-            asked = combined([sidecars, amounts(container.resources.get("requests"), item, "requests")])
-            sidecars = asked if container.restart_policy == "Always" else sidecars
-            at_once.append(asked)
+            requested = combined([sidecars, amounts(container.resources.get("requests"), item, "requests")])
+            sidecars = requested if container.restart_policy == "Always" else sidecars
+            at_once.append(requested)
         containers = [
             amounts(container.resources.get("requests"), item, "requests") for container in self.spec.containers
         ]
         at_once.append(combined([sidecars, *containers]))
-        names = {name for asked in at_once for name in asked}
-        most = {name: max(asked.get(name, Fraction(0)) for asked in at_once) for name in names}
+        names = {name for requested in at_once for name in requested}
+        most = {name: max(requested.get(name, Fraction(0)) for requested in at_once) for name in names}
         return combined([most, amounts(self.spec.overhead, item, "overhead"), {"pods": Fraction(1)}])
 
 

@@ -160,9 +160,9 @@ class Rebalancer:
 
         The scheduler then chooses the node of the new pod.
         """
-        pod, asked = self._cluster.pods[move.partition], self._cluster.requests[move.partition]
+        pod, requested = self._cluster.pods[move.partition], self._cluster.requests[move.partition]
         outcome, message = "proposed", ""
-        if any(amount > free[move.target][name] for name, amount in asked.items()):
+        if any(amount > free[move.target][name] for name, amount in requested.items()):
             outcome = "no room for what it requests"
         elif self._api is not None:
             status, message = self._api.evict(pod)
@@ -171,7 +171,7 @@ class Rebalancer:
                 self._evictions.append(now)
                 self._save()  # before the next one, as an end of this process must not make them too many
         if outcome in ("proposed", OUTCOMES[201]):
-            free[move.target].subtract(asked)
-            free[move.source].update(asked)
+            free[move.target].subtract(requested)
+            free[move.source].update(requested)
         line = {"pod": pod.metadata.key, "from": move.source, "to": move.target, "reason": str(move.reason)}
         self._log({**line, "outcome": outcome, **({"message": message} if message else {})})
