@@ -51,7 +51,7 @@ def refuses_swap(problem: Problem, solution: Solution, enforced: RuleMask, propo
 
 @kernel
 def is_broken(problem: Problem, solution: Solution, enforced: RuleMask, row: int) -> bool:
-    """Return whether a placed replica `row` is apart from its parent."""
+    """Return whether a placed replica `row` is apart from its parent; false if the rule is not `enforced`."""
     return bool(enforced >> RULE & 1 and is_apart_on(problem, solution, row, solution.node[row]))
 
 
@@ -99,6 +99,7 @@ def _is_apart(problem: Problem, nodes: Int, row: int, target: int) -> bool:
         parent = problem.sibling[parent]
         if parent == first_parent:
             break
+    # a child with more replicas than its parent needs only one beside each of these
     return not (problem.loose[row] and _accompanies_all(problem, nodes, row, first_parent))
 
 

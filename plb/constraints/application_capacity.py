@@ -93,7 +93,7 @@ def exceeds_on_node(problem: Problem, solution: Solution, row: int, outgoing: in
 
 @kernel
 def is_full(problem: Problem, solution: Solution, enforced: RuleMask, row: int, target: int) -> bool:
-    """Return whether `row`, which replaces no standby, would exceed the capacity of its application on `target`."""
+    """Return whether `row`, which replaces no standby, would exceed its application's capacity on `target`."""
     if not problem.grouped or not enforced >> RULE & 1:
         return False
     return exceeds_on_node(problem, solution, row, NOWHERE, target)
@@ -101,7 +101,7 @@ def is_full(problem: Problem, solution: Solution, enforced: RuleMask, row: int, 
 
 @kernel
 def excess_on_node(problem: Problem, solution: Solution, application: int, node: int, metric: int) -> int:
-    """Return by how many quanta the load of an application on a node exceeds its capacity there, at least 0.
+    """Return by how many quanta of `metric` an application's load on a node exceeds its capacity there, at least 0.
 
     Standbys that other replicas replace do not count.
     """
@@ -113,7 +113,7 @@ def excess_on_node(problem: Problem, solution: Solution, application: int, node:
 
 @kernel
 def is_broken(problem: Problem, solution: Solution, enforced: RuleMask, row: int) -> bool:
-    """Return whether the application of a placed replica `row` exceeds its capacity on the node of the row."""
+    """Return whether the application of a placed `row` exceeds its capacity on the node; false if not `enforced`."""
     application = problem.application[row]
     if not problem.grouped or not enforced >> RULE & 1 or application == NOWHERE:
         return False

@@ -126,7 +126,7 @@ def sum_reserved(problem: Problem, solution: Solution) -> None:
 
 @kernel(inline=True)
 def occupied(problem: Problem, solution: Solution, node: int, metric: int) -> int:
-    """Return the load of a node plus what it keeps free for applications, in quanta."""
+    """Return the load of `metric` of a node plus what it keeps free for applications, in quanta."""
     load = solution.node_load[node, metric]
     if problem.reserves:
         load += solution.reserved[node, metric]
@@ -177,7 +177,7 @@ def is_replaced(problem: Problem, solution: Solution, row: int, node: int) -> bo
 
 @kernel
 def replaced_load(problem: Problem, solution: Solution, application: int, node: int, metric: int, below: int) -> int:
-    """Return the load of the standbys of an application on a node that siblings replace, in quanta.
+    """Return the load of `metric` of an application's standbys on a node that siblings replace, in quanta.
 
     Only rows with a number less than `below` count.
     """

@@ -55,7 +55,7 @@ def refuses_exchange(problem: Problem, solution: Solution, enforced: RuleMask, p
 
 @kernel
 def is_broken(problem: Problem, solution: Solution, enforced: RuleMask, row: int) -> bool:
-    """Return whether the node of a placed replica `row` is overloaded."""
+    """Return whether the node of a placed replica `row` is overloaded; false if the rule is not `enforced`."""
     return bool(enforced >> RULE & 1 and is_overloaded(problem, solution, solution.node[row]))
 
 

@@ -347,6 +347,7 @@ def _full_domain(named: NamedSolution, row: int, node: int, level: int) -> FullD
     replicas, inside = count_replicas(problem, named.solution, level, row, node)
     least, most = bounds_of_domain(problem, level, row, node, replicas + 1)
     is_even = problem.most_in_domain[problem.service[row], level] == EVEN
+    # at its least it may be full as well, while another domain has fewer
     return FullDomain(name, inside, least if is_even and inside < most else most)
 
 
@@ -397,7 +398,10 @@ def _uneven(named: NamedSolution, rule: Rule, level: int, row: int) -> list[Unev
 
 @kernel
 def _count_in_domains(problem: Problem, solution: Solution, level: int, row: int, nodes: Int, replicas: Int) -> None:
-    """Write to `replicas`, (n,), how many replicas of the partition of `row` count in the domain of each of `nodes`."""
+    """Write to `replicas`, (n,), how many replicas of `row`'s partition count in each node's domain at `level`.
+
+    `nodes`: (n,) their indices.
+    """
     for index in range(nodes.shape[0]):
         _, replicas[index] = count_replicas(problem, solution, level, row, nodes[index])
 

@@ -31,14 +31,17 @@ def refuses(problem: Problem, solution: Solution, enforced: RuleMask, row: int, 
 @kernel
 def refuses_swap(
     problem: Problem, solution: Solution, enforced: RuleMask, proposal: Proposal
-) -> bool:  # as of every rule
+) -> bool:  # all rules have these arguments
     """Return whether one of two siblings may not be received by the node of the other."""
     return not (problem.receives[0, proposal.source] and problem.receives[0, proposal.target])
 
 
 @kernel
 def is_broken(problem: Problem, solution: Solution, enforced: RuleMask, row: int) -> bool:
-    """Return whether a placed `row` is on a node that has to be emptied; departing ends and standbys do not count."""
+    """Return whether a placed `row` is on a node that has to be emptied; false if not `enforced`.
+
+    Departing ends and standbys do not count.
+    """
     return bool(enforced >> RULE & 1 and problem.drained[solution.node[row]] and not problem.unspread[row])
 
 

@@ -35,7 +35,7 @@ def refuses_swap(problem: Problem, solution: Solution, enforced: RuleMask, propo
 
 @kernel
 def is_broken(problem: Problem, solution: Solution, enforced: RuleMask, row: int) -> bool:
-    """Return whether a placed replica `row` is on a node that its service excludes."""
+    """Return whether a placed replica `row` is on a node that its service excludes; false if not `enforced`."""
     return refuses(problem, solution, enforced, row, solution.node[row])
 
 

@@ -46,7 +46,7 @@ def nodes_above_limit(problem: Problem, solution: Solution, application: int) ->
 
 @kernel
 def is_broken(problem: Problem, solution: Solution, enforced: RuleMask, row: int) -> bool:
-    """Return whether the application of a placed replica `row` uses too many nodes."""
+    """Return whether the application of a placed replica `row` uses too many nodes; false if not `enforced`."""
     if not problem.grouped or not enforced >> RULE & 1 or problem.application[row] == NOWHERE:
         return False
     return nodes_above_limit(problem, solution, problem.application[row]) > 0

@@ -88,7 +88,7 @@ def _next_pick(problem: Problem, solution: Solution, metric: int) -> int:
 
 @kernel
 def _share_above_limit(problem: Problem, solution: Solution, metric: int, node: int) -> float:
-    """Return the excess of the node over its empty limit as a share of its capacity, at most 1."""
+    """Return the excess of `metric` on a node over its empty limit, as a share of its capacity, at most 1."""
     above = solution.node_load[node, metric] - problem.empty_limit[node, metric]
     if above <= 0:
         return 0.0
@@ -151,7 +151,7 @@ def add(problem: Problem, solution: Solution, row: int, node: int, sign: int) ->
 
 @kernel
 def from_scratch(problem: Problem, solution: Solution) -> None:
-    """Compute all sums from the nodes of the rows and the loads of the nodes; the sums are 0 before."""
+    """Compute all sums of the imbalance, which are 0 before, from the nodes of the rows and the loads of the nodes."""
     sum_nodes(problem, solution)
     if not problem.weights.plain_deviation:
         for local in range(solution.local_score.shape[0]):
@@ -196,7 +196,7 @@ def imbalance(nodes: Int, total: Int, squares: Int, metric_weight: Float) -> flo
 
 @kernel(inline=True)
 def counted_as(problem: Problem, node: int, metric: int, load: int) -> int:
-    """Return x in Σx and Σx² for a load of `node` in quanta.
+    """Return x in Σx and Σx² for a `load` of `metric` on `node`, in quanta.
 
     By percentage x is floor(load·2^20 / capacity); else it is the load without its last `Problem.coarseness` bits.
     """

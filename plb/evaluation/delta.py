@@ -75,7 +75,7 @@ def add_to_node(problem: Problem, solution: Solution, row: int, node: int, sign:
 
 @kernel
 def _write_to_journal(journal: Int, row: int, node: int, sign: int) -> None:
-    """Write to the journal of a solution that replica `row` joins (`sign` 1) or leaves (-1) `node`."""
+    """Write to `journal`, as in `Solution`, that replica `row` joins (`sign` 1) or leaves (-1) `node`."""
     entry = 1 + journal[0, 0] % (journal.shape[0] - 1)
     journal[entry, 0], journal[entry, 1], journal[entry, 2] = row, node, sign
     journal[0, 0] += 1

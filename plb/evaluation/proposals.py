@@ -253,7 +253,7 @@ def energy_by_trial(problem: Problem, solution: Solution, proposal: Proposal) ->
 
 @kernel
 def new_energies(problem: Problem, solution: Solution, row: int, nodes: Int, energy: Float, tally: Tally) -> None:
-    """Write to `energy`, (N,), at each of `nodes` the energy with replica `row`, which has no node, placed there."""
+    """Write to `energy`, (N,), the energy with replica `row`, which has no node, on each of `nodes`, (n,)."""
     for target in nodes:
         energy[target] = evaluate(problem, solution, REJECTED, proposed(solution, row, target, NOWHERE), tally)
 

@@ -176,7 +176,7 @@ class Scheduler:
         return self._is_recent(services, delays, now)
 
     def is_light(self, services: Iterable[int], now: float) -> bool:
-        """Return whether a node was added or removed too recently for repairs of the spread of `services`, by index."""
+        """Return whether a node came or went too recently before `now` to repair the spread of `services`, by index."""
         delays = {
             NodeChange.NEW: self.config.constraint_fix_partial_delay_after_new_node,
             NodeChange.DOWN: self.config.constraint_fix_partial_delay_after_node_down,
@@ -243,9 +243,9 @@ class Scheduler:
         return None if limit is None else max(0, limit - sum(moves for _, moves in self._issued_within(HOUR, now)))
 
     def _issued_within(self, interval: float, now: float) -> list[tuple[Action, int]]:
-        """Return action and number of moves of the actions in the last `interval` seconds; forget older ones.
+        """Return action and number of moves of the actions in the last `interval` seconds before `now`.
 
-        Actions in the future, of a clock that was set back, are forgotten, too.
+        Actions that no limit counts any more are forgotten, and actions in the future, of a clock that was set back.
         """
         kept = max(HOUR, _seconds(self.config.global_movement_throttle_counting_interval))
         self.issued = [entry for entry in self.issued if now - kept < entry[0] <= now]

@@ -153,7 +153,7 @@ def _converter() -> Converter:
 
 
 def _has_other_keys(kind: Any) -> bool:
-    """Return whether a type is a mapping whose keys are no texts, so that it is no object of JSON."""
+    """Return whether the type `kind` is a mapping whose keys are no texts, so that it is no object of JSON."""
     return get_origin(kind) in (dict, Mapping) and get_args(kind)[0] is not str
 
 
@@ -253,7 +253,7 @@ def snapshot_of(planner: Planner) -> Snapshot:
 
 
 def _changed(records: Iterable[PartitionRecord], field: str) -> dict[str, Any]:
-    """Return the values of a field of `PartitionRecord` by name of the partition, without default values."""
+    """Return the values of a field of `records` by name of the partition, without default values."""
     default = attrs.fields_dict(PartitionRecord)[field].default
     values = {record.name: getattr(record, field) for record in records}
     return {name: value for name, value in values.items() if value is not default}
@@ -291,7 +291,7 @@ def _memory_of(extensions: EngineExtensions) -> tuple[dict[str, Any], dict[str, 
 
 
 def _attributes_of(policy: object) -> dict[str, Any]:
-    """Return the attributes of an object by name, attributes in slots included."""
+    """Return the attributes of `policy` by name, attributes in slots included."""
     slots = [name for ancestor in type(policy).__mro__ for name in getattr(ancestor, "__slots__", ())]
     in_slots = {name: getattr(policy, name) for name in slots if name != "__weakref__" and hasattr(policy, name)}
     return in_slots | getattr(policy, "__dict__", {})
@@ -370,7 +370,7 @@ def _refusal(error: Exception, value: Any) -> PlbError:
 
 
 def _entry(value: Any, key: Any) -> Any:
-    """Return an entry of a list or object of JSON by index or key; None if it has no such entry."""
+    """Return the entry of `value`, a list or object of JSON, by index or key; None if there is none."""
     try:
         return value[key]
     except (LookupError, TypeError):

@@ -163,7 +163,7 @@ UNCHECKED = 1 << Rule.AFFINITY | 1 << Rule.PLACEMENT
 
 
 def _preferred(problem: Problem, solution: Solution, mask: RuleMask, takers: Sequence[int]) -> Sequence[int]:
-    """Return the `takers`, rows, on upgraded nodes, or all if none is or the preferred locations do not bind."""
+    """Return the `takers`, rows, on upgraded nodes; all if none is, or if `mask` has no preferred locations."""
     if not mask >> Rule.PREFERRED_LOCATION & 1:
         return takers
     return [row for row in takers if is_upgraded.py_func(problem, row, solution.node[row])] or takers
@@ -216,9 +216,9 @@ def _swaps_onto(
 def _try(
     problem: Problem, solution: Solution, swaps: Sequence[Swap], enforced: RuleMask, extensions: Extensions | None
 ) -> tuple[int | str, float]:
-    """Return what refuses the swaps, a rule or the name of a constraint, or NO_REFUSAL, and the energy after all swaps.
+    """Return what refuses the swaps, a rule of `enforced` or the name of a constraint, or NO_REFUSAL, and the energy.
 
-    The solution is changed and restored.
+    The energy is of the solution after all swaps; the solution is changed and restored.
     """
     refused: int | str = NO_REFUSAL
     applied: list[Proposal] = []

@@ -26,7 +26,7 @@ class Weighting(StrEnum):
 
 
 def not_deactivated(configuration: Configuration, nodes: Int) -> Int:
-    """Return the `nodes` that are not being deactivated, or all if every one of them is."""
+    """Return the `nodes`, (n,), that are not being deactivated, or all if every one of them is."""
     counted = nodes[configuration.problem.counted[nodes]]
     return counted if len(counted) else nodes
 
@@ -56,7 +56,7 @@ class BestFit:
         self.name, self._weighting = f"best_fit_{weighting.value}", weighting
 
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
-        """Return the first of the feasible `nodes` with the largest W after replica `row` is placed there."""
+        """Return the first of the feasible `nodes`, (n,), with the largest W after replica `row` is placed there."""
         return fullest(self._weighting, configuration, row, nodes)
 
 
@@ -67,17 +67,17 @@ class WorstFit:
         self.name, self._weighting = f"worst_fit_{weighting.value}", weighting
 
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
-        """Return the first of the feasible `nodes` with the smallest W after replica `row` is placed there."""
+        """Return the first of the feasible `nodes`, (n,), with the smallest W after replica `row` is placed there."""
         return emptiest(self._weighting, configuration, row, nodes)
 
 
 def fullest(weighting: Weighting, configuration: Configuration, row: int, nodes: Int) -> int:
-    """Return the first of `nodes` with the largest W after replica `row` is placed there."""
+    """Return the first of `nodes`, (n,), with the largest W after replica `row` is placed there."""
     return int(nodes[_combined_loads_with(weighting, configuration, row, nodes).argmax()])
 
 
 def emptiest(weighting: Weighting, configuration: Configuration, row: int, nodes: Int) -> int:
-    """Return the first of `nodes` with the smallest W after replica `row` is placed there."""
+    """Return the first of `nodes`, (n,), with the smallest W after replica `row` is placed there."""
     return int(nodes[_combined_loads_with(weighting, configuration, row, nodes).argmin()])
 
 
@@ -92,7 +92,7 @@ class FirstFit:
     name = "first_fit"
 
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
-        """Return the first of the feasible `nodes`, which are in the order in which the engine got them."""
+        """Return the first of the feasible `nodes`, (n,), for `row`; the engine got them in this order."""
         return int(nodes[0])
 
 
@@ -108,7 +108,7 @@ class InnerProduct:
     name = "inner_product"
 
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
-        """Return the first of the feasible `nodes` with the largest inner product of load and free capacity."""
+        """Return the first of feasible `nodes`, (n,), with the largest product of `row`'s load and free capacity."""
         problem = configuration.problem
         demand = problem.load[row] * problem.inverse_capacity[nodes]
         free = 1.0 - configuration.shares[nodes]
@@ -126,7 +126,7 @@ class StandardDeviation:
     name = "standard_deviation"
 
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
-        """Return the first of the feasible `nodes` with the least sum of deviations with replica `row` there."""
+        """Return the first of the feasible `nodes`, (n,), with the least sum of deviations with replica `row` there."""
         nodes = not_deactivated(configuration, nodes)
         problem, source = configuration.problem, configuration.node_of(row)
         shares, counted = configuration.shares, problem.counted
@@ -146,11 +146,11 @@ class Random:
     name = "random"
 
     def begin(self, configuration: Configuration, rng: np.random.Generator) -> None:
-        """Keep the generator."""
+        """Keep `rng`, from which `choose` draws."""
         self._rng = rng
 
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
-        """Return one of the feasible `nodes`, each with the same probability."""
+        """Return one of the feasible `nodes`, (n,), for `row`, each with the same probability."""
         return int(self._rng.choice(nodes))
 
     def memory(self) -> Mapping[str, Any]:
@@ -182,9 +182,9 @@ class PrvBestFit:
         object.__setattr__(self, "weighting", check_member(item, "weighting", self.weighting, Weighting))
 
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
-        """Return the fullest of the feasible `nodes` where a violation with replica `row` is less likely than theta.
+        """Return the fullest of feasible `nodes`, (n,), where a violation with `row` is less likely than theta.
 
-        Without any, return the fullest of those where the probability rises least.
+        Without any, return the fullest node of the nodes where the probability rises least.
         """
         nodes = not_deactivated(configuration, nodes)
         probability = configuration.violation_probabilities_with(row)[nodes]
@@ -212,9 +212,10 @@ class PrvWorstFit(PrvBestFit):
         object.__setattr__(self, "held_out", check_count(f"policy {self.name}", "held_out", self.held_out))
 
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
-        """Return the emptiest of the feasible `nodes` where a violation with replica `row` is less likely than theta.
+        """Return the emptiest of feasible `nodes`, (n,), where a violation with `row` is less likely than theta.
 
-        Held-out nodes come last; without any node, return the emptiest of those where the probability rises least.
+        Held-out nodes come last; without any node, return the emptiest node of the nodes where the probability rises
+        least.
         """
         nodes = not_deactivated(configuration, nodes)
         probability = configuration.violation_probabilities_with(row)[nodes]
@@ -234,7 +235,7 @@ class PrvWorstFit(PrvBestFit):
 
 
 def _least_raised(configuration: Configuration, nodes: Int, probability: Float) -> Int:
-    """Return the `nodes` where a replica raises the probability of a violation least.
+    """Return the `nodes`, (n,), where a replica raises the probability of a violation least.
 
     `probability`: (n,) the probability of a violation of each of `nodes` with the replica.
     """

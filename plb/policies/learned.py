@@ -76,7 +76,7 @@ class Learned:
         self._view = _View(configuration, columns, self._forecasts(configuration, network.shape.horizon), past)
 
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int | None:
-        """Return the one of the feasible `nodes` that the network prefers for `row`, or None if it prefers to wait."""
+        """Return the one of the feasible `nodes`, (n,), that the network prefers for `row`; None: it waits."""
         if self._view is None or self._view.configuration is not configuration or not self._view.knows(row):
             self.begin(configuration, np.random.default_rng(0))
         network, view = self._load(), self._view
@@ -160,7 +160,7 @@ class Learned:
         self._past = [*earlier[first:], (now, present)]
 
     def _observe(self, view: _View, shape: ObservationShape, row: int, nodes: Int) -> Observation:
-        """Return what the network sees of the cluster to place replica `row` on one of `nodes`."""
+        """Return what the network sees of the cluster to place replica `row` on one of `nodes`, (n,)."""
         configuration = view.configuration
         machines = np.concatenate([view.past, view.upcoming(row)], axis=2)
         waiting = configuration.rows[configuration.solution.node[configuration.rows] == NOWHERE]
@@ -236,7 +236,7 @@ class _View:
         return np.asarray(shares.transpose(0, 2, 1), np.float64)
 
     def shares_of(self, rows: Int, nodes: Int) -> Float:
-        """Return the expected demand of replicas `rows`, (n, D, H), as a share of the mean capacity of `nodes`."""
+        """Return the expected demand of `rows`, (n,), as (n, D, H) shares of the mean capacity of `nodes`, (m,)."""
         finite = self._finite[nodes].any(axis=0)
         total = np.where(self._finite[nodes], self._capacity[nodes], 0.0).sum(axis=0)
         mean = np.where(finite, total / np.maximum(1, self._finite[nodes].sum(axis=0)), 1.0)

@@ -44,9 +44,9 @@ class Repacking(FirstFit):
         object.__setattr__(self, "most_moves", check_count(item, "most_moves", self.most_moves))
 
     def evict(self, configuration: Configuration, row: int) -> Sequence[Proposal]:
-        """Return moves off the first node that takes the replica if smaller ones do not count; none where all fit.
+        """Return moves off the first node that takes `row` if smaller replicas do not count; none where all fit.
 
-        `choose` then finds this node as the first feasible one: on those before it larger ones leave no room.
+        `choose` then finds this node as the first feasible one: on the nodes before it, larger replicas leave no room.
         """
         smaller = self._smaller(configuration, row)
         node = _first_node(configuration, row, smaller)
@@ -76,7 +76,7 @@ class Repacking(FirstFit):
         return np.asarray(rows[self._classes(configuration, rows, node[rows]) > class_of_row[node[rows]]], np.int64)
 
     def _leaving(self, configuration: Configuration, row: int, node: int, smaller: Int) -> Int:
-        """Return the `smaller` rows on `node` that do not fit beside `row` in the metrics of which `row` has load."""
+        """Return the rows of `smaller`, (n,), on `node` that do not fit beside `row` in metrics that `row` needs."""
         load, needed = configuration.problem.load, configuration.problem.load[row] > 0
         residents = smaller[configuration.solution.node[smaller] == node]
         residents = residents[self._classes(configuration, residents, node).argsort(kind="stable")]
@@ -98,7 +98,7 @@ def _free(configuration: Configuration, row: int) -> Int:
 
 
 def _first_node(configuration: Configuration, row: int, smaller: Int) -> int | None:
-    """Return the first node that takes replica `row` by all rules if the rows of `smaller` had no load, or None."""
+    """Return the first node that takes `row` by all rules if the rows of `smaller`, (n,), had no load, or None."""
     problem = configuration.problem
     needed = problem.load[row] > 0
     free = _free(configuration, row)
@@ -109,7 +109,7 @@ def _first_node(configuration: Configuration, row: int, smaller: Int) -> int | N
 
 
 def _moves(configuration: Configuration, row: int, node: int, leaving: Int) -> Sequence[Proposal]:
-    """Return moves of all rows in `leaving` off `node`, each by first fit; none if `row` then does not fit there."""
+    """Return moves of rows `leaving`, (n,), off `node`, each by first fit; none if `row` then does not fit there."""
     moves: list[Proposal] = []
     inverse_moves: list[Proposal] = []
     for resident in leaving.tolist():

@@ -35,7 +35,7 @@ def array_of(item: str, field: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
 
 
 def whole_numbers(item: str, field: str, values: npt.ArrayLike, axes: int, *, low: int = 0, high: int = MOST) -> Int32:
-    """Return a copy of whole numbers from `low` to `high`, an array with `axes` axes, or raise `InvalidValueError`."""
+    """Return whole numbers from `low` to `high` with `axes` axes, copied, or raise an error with `item` and `field`."""
     array = array_of(item, field, values)
     if array.ndim != axes or array.dtype.kind not in "iuf":
         raise InvalidValueError(
@@ -140,10 +140,7 @@ class Affinity:
         return cls(*(array_of("affinity", *column) for column in columns.items())).checked("affinity", applications)
 
     def checked(self, item: str, applications: int) -> Affinity:
-        """Return the limits after checks of lengths and ranges, for a number of applications.
-
-        Errors begin with `item`.
-        """
+        """Return the limits, checked for lengths and ranges with a number of applications; errors begin with `item`."""
         highest = {"source": applications - 1, "target": applications - 1, "most": ANY_NUMBER - 1}
         columns = [whole_numbers(item, name, getattr(self, name), 1, high=high) for name, high in highest.items()]
         lengths = dict(zip(highest, map(len, columns), strict=True))
@@ -167,9 +164,10 @@ class Affinity:
 
 
 def contradiction(affinity: Affinity, neighbours: Neighbours) -> tuple[int, int] | None:
-    """Return two applications (or one, twice) with limits that contradict each other; None: there are none."""
+    """Return two applications (or one, twice) with contradicting limits beside each other; None: there are none."""
     itself = affinity.source == affinity.target
     for application, most in zip(affinity.source[itself].tolist(), affinity.most[itself].tolist(), strict=True):
+        # it excludes itself, or has several limits for itself, of which `most_on_a_node` is the least
         if most == 0 or most != neighbours.most_on_a_node[application]:
             return application, application
     applications = len(neighbours.most_on_a_node)
@@ -216,9 +214,9 @@ def _count_others(neighbours: Neighbours, seen_by: Int32, counts: Int) -> None:
 
 
 def _by_application(key: Int32, other_end: Int32, most: Int32, applications: int) -> tuple[Int, Int32, Int32]:
-    """Sort limits, each (E,), by `key`, stably.
+    """Return limits sorted stably by `key`: bounds by application, (L + 1,), and `other_end` and `most`, sorted.
 
-    Return bounds by application, (L + 1,), and the sorted other columns.
+    `key`, `other_end`, `most`: (E,) application, the other application, and number of each limit.
     """
     start = np.concatenate([[0], np.cumsum(np.bincount(key, minlength=applications))]).astype(np.int64)
     sorted_other_end, sorted_most = np.empty_like(other_end), np.empty_like(most)
@@ -230,10 +228,7 @@ def _by_application(key: Int32, other_end: Int32, most: Int32, applications: int
 def _sort_by_application(
     key: Int32, other_end: Int32, most: Int32, write: Int, sorted_other_end: Int32, sorted_most: Int32
 ) -> None:
-    """Write `other_end` and `most`, (E,), sorted by `key`.
-
-    `write`, (L,), is where each application begins, and is changed.
-    """
+    """Write `other_end`, `most`, (E,), sorted by `key`; `write`, (L,): where each application begins, is changed."""
     for arc in range(len(key)):
         application = key[arc]
         sorted_other_end[write[application]], sorted_most[write[application]] = other_end[arc], most[arc]
@@ -369,7 +364,7 @@ class Instance:
 
 
 def _names(item: str, field: str, names: Sequence[str]) -> tuple[str, ...]:
-    """Return names after checks; raise `InvalidValueError` unless there are names, all valid and unique."""
+    """Return names after checks; raise `InvalidValueError`, with `item` and `field`, unless valid and unique."""
     checked = tuple(names)
     if not checked:
         raise InvalidValueError(item, field, checked, "at least one name")
@@ -407,8 +402,8 @@ def lower_bound(instance: Instance) -> int:
 def _large_replicas(demand: Int32, replicas: Int32, capacity: int) -> int:
     """Return the bound L2 on nodes for one dimension: `demand`, (L,), of a replica, and `capacity` of a node.
 
-    For each α, replicas of at most α are ignored, those above half a node need a node each, and the others need what
-    is free beside those, or further nodes. The result is the largest of these bounds.
+    For each α, replicas of at most α are ignored, replicas above half a node need a node each, and the others use what
+    is free beside these, or further nodes. The result is the largest of these bounds.
     """
     order = np.argsort(demand, kind="stable")
     sorted_demand, sorted_replicas = demand[order].astype(np.int64), replicas[order].astype(np.int64)

@@ -98,8 +98,10 @@ def _search(context: SolverContext, model: Model, nodes: int, share: float) -> t
     kind = np.repeat(np.arange(len(offers)), offers)
     if not len(kind):
         return None, nodes + 1
+    # upper bounds of x, z and y on each node
     high = np.ones((len(kind), model.columns))
     high[:, : model.most.shape[1]] = model.most[kind]
+    # the cost counts the used nodes: y is the last variable of a node
     cost = np.zeros_like(high)
     cost[:, -1] = 1.0
     rows = constraints(model, kind, (context.lower_bound, nodes))
@@ -168,7 +170,7 @@ def model_of(instance: Instance) -> Model:
 
 
 def _most_on_a_node(instance: Instance, capacity: Int32) -> Int32:
-    """Return ν, (L,), of nodes with a capacity, (D,) ([3] equation 1)."""
+    """Return ν, (L,): the most replicas of each application on a node of `capacity`, (D,) ([3] equation 1)."""
     demand = instance.dimensions()
     fits = np.where(demand > 0, capacity // np.maximum(demand, 1), ANY_NUMBER).min(axis=1)
     most = np.minimum(fits, instance.replicas)
@@ -202,7 +204,7 @@ class _Rows:
         self.count += len(row)
 
     def add_matrix(self, factors: Float, last: int) -> None:
-        """Add the rows of `factors` for the first variables, each with -1 in column `last`."""
+        """Add the rows of `factors`, (rows, n), for the first variables, each with -1 in column `last`."""
         row, column = np.nonzero(factors)
         rows = np.arange(len(factors))
         self.parts.append((self.count + row, column, factors[row, column]))
@@ -240,10 +242,7 @@ def _node_rows(model: Model, kind: int) -> Any:
 
 
 def constraints(model: Model, kind: Int, total: tuple[int, int]) -> list[Any]:
-    """Return the constraints on all nodes.
-
-    `kind`, (N,), is of each node, `total` the range of the number of used nodes.
-    """
+    """Return the constraints on all nodes; `kind`: (N,) of each node; `total`: range of the number of used nodes."""
     from scipy.optimize import LinearConstraint
     from scipy.sparse import block_diag, coo_array, eye_array, kron
 

@@ -262,6 +262,7 @@ def empty_a_node(search: SearchState, rng: Stream, annealing: Annealing, rounds:
         all_placed, gain, entries = _rebuild(search, rng, cleared, MOST_OPEN)
         more_away = original.away[0] - away
         all_placed = all_placed and (more_away <= 0 or original.away[0] <= original.most[0])
+        # moves cost more, the more of them are used
         price = annealing.price * original.away[0] / max(1, original.most[0])
         worth = gain - price * more_away
         position = _first_empty(search.by_node, neighbourhood, cleared)

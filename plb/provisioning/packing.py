@@ -209,7 +209,7 @@ def open_node(packing: Packing, application: int) -> int:
 
 @kernel
 def sort_by(order: Int32, value: Float | Float32, first: int, end: int, sign: int) -> None:
-    """Sort ``order[first:end]``, indices of `value`, by value, stably: ascending (`sign` 1) or descending (-1)."""
+    """Sort ``order[first:end]``, indices of `value`, (n,), stably: ascending (`sign` 1) or descending (-1)."""
     for position in range(first + 1, end):
         item = order[position]
         item_value = sign * value[item]
@@ -259,7 +259,7 @@ def sizes(measure: Measure, shares: Float, replicas: Int32) -> Float:
 
 
 def hybrid(size: Float, degree: Int, alpha: float) -> Float:
-    """Return `alpha` times the size plus 1 - `alpha` times the degree, each (L,) and by its mean ([3] equation 3)."""
+    """Return `alpha` times `size` plus 1 - `alpha` times `degree`, (L,) each and by its mean ([3] equation 3)."""
     means = [max(float(values.mean()), np.finfo(np.float64).tiny) for values in (size, degree)]
     return np.asarray(alpha * size / means[0] + (1.0 - alpha) * degree / means[1])
 

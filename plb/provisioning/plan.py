@@ -262,13 +262,13 @@ def moves_between(before: ProvisioningPlan, after: ProvisioningPlan) -> Moves:
         )
     names = tuple(dict.fromkeys((*before.node_names(), *after.node_names())))
     pairs, change = _changes(before, after, names)
-    gone, come = (np.divmod(np.repeat(pairs, np.maximum(0, sign * change)), len(names)) for sign in (-1, 1))
-    gone_key, come_key = _application_keys(gone[0]), _application_keys(come[0])
-    keys = np.union1d(gone_key, come_key)
+    removed, added = (np.divmod(np.repeat(pairs, np.maximum(0, sign * change)), len(names)) for sign in (-1, 1))
+    removed_key, added_key = _application_keys(removed[0]), _application_keys(added[0])
+    keys = np.union1d(removed_key, added_key)
     rows = np.full((3, len(keys)), NOWHERE)
     rows[0] = keys // _RANKS
-    rows[1, np.searchsorted(keys, gone_key)] = gone[1]
-    rows[2, np.searchsorted(keys, come_key)] = come[1]
+    rows[1, np.searchsorted(keys, removed_key)] = removed[1]
+    rows[2, np.searchsorted(keys, added_key)] = added[1]
     (application, source, target), count = np.unique(rows.astype(np.int32), axis=1, return_counts=True)
     return Moves(names, application, source, target, count.astype(np.int32))
 
@@ -291,6 +291,6 @@ def _changes(before: ProvisioningPlan, after: ProvisioningPlan, names: tuple[str
 
 
 def _application_keys(application: Int) -> Int:
-    """Return unique keys for ascending applications: application times `_RANKS` plus the rank among its equals."""
+    """Return unique keys, (n,), for an ascending column `application`, (n,): times `_RANKS`, plus rank among equals."""
     first = np.searchsorted(application, application)
     return application * _RANKS + np.arange(len(application)) - first

@@ -70,7 +70,7 @@ class SortedNodes(NamedTuple):
 
 
 def empty_sorted_nodes(nodes: int, residual: Residual) -> SortedNodes:
-    """Return the state before any of `nodes` nodes is in use."""
+    """Return the sort keys of `nodes` nodes before any is in use."""
     factors = np.zeros(len(residual.capacity), np.float32)
     return SortedNodes(np.zeros(nodes, np.float32), np.zeros(nodes, np.int32), factors, residual)
 
@@ -121,7 +121,7 @@ def resorted_fit(order: Int, packing: Packing, nodes: SortedNodes, sign: int) ->
 
 @kernel
 def _measure_nodes(packing: Packing, nodes: SortedNodes, first: int, end: int) -> None:
-    """Write `nodes.factors`, and `nodes.measure` of the nodes ``packing.live[first:end]``."""
+    """Write `nodes.factors`, and `nodes.measure` of the nodes ``packing.live[first:end]``, as the programs do."""
     residual = nodes.residual
     measure, dimensions, sum_of_totals = residual.measure, len(residual.capacity), 0
     for dimension in range(dimensions):

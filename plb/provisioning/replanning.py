@@ -103,10 +103,7 @@ def replan(
 def _empty_while_better(
     context: SolverContext, search: SearchState, rng: Stream, report: ReportProgress
 ) -> tuple[Packing, float]:
-    """Empty nodes.
-
-    Return the packing with the fewest nodes, without later moves, and the seconds elapsed until then.
-    """
+    """Empty nodes; return the packing with the fewest nodes, without later moves, and the seconds until then."""
     neighbourhood = search.neighbourhood
     best = _copy(search.packing), context.elapsed()
     fewest = int(neighbourhood.nodes[0])
@@ -127,10 +124,7 @@ def _empty_while_better(
 
 
 def _empty_in_turn(context: SolverContext, search: SearchState, rng: Stream) -> None:
-    """Empty nodes whose replicas fit on others, first nodes with the fewest replicas on original nodes.
-
-    New nodes last.
-    """
+    """Empty nodes whose replicas fit on others, first nodes with the fewest original replicas, new nodes last."""
     moves, is_original = _replicas_at_original(search), np.zeros(len(search.packing.free), np.bool_)
     is_original[search.neighbourhood.original.node] = True
     moves[~is_original] = ANY_MOVES
@@ -165,10 +159,7 @@ def _drop_empty(search: SearchState) -> None:
 
 
 def _open_larger(context: SolverContext, search: SearchState) -> bool:
-    """Open a few unused nodes of the largest kind that is larger than the smallest in use.
-
-    Return whether there is one.
-    """
+    """Open a few unused nodes of the largest kind, if it is larger than the smallest in use; return whether any."""
     packing, neighbourhood = search.packing, search.neighbourhood
     nodes = int(neighbourhood.nodes[0])
     sizes_of_kinds = [
@@ -210,7 +201,10 @@ def _kept_and_placed(context: SolverContext, plan: ProvisioningPlan) -> tuple[Se
 
 
 def _unplaced(context: SolverContext, plan: ProvisioningPlan, size: Float, spare: int) -> tuple[SearchState, Int]:
-    """Return a search without replicas, with a plan's nodes and `spare` more a kind, and each plan node's index."""
+    """Return a search without replicas, with a plan's nodes and `spare` more a kind, and each plan node's index.
+
+    `size`: (L,) of a replica of each application.
+    """
     instance = context.instance
     packing, node_of_plan = context.packing_for(plan, spare)
     original = original_nodes_of(
@@ -231,7 +225,7 @@ def _copy(packing: Packing) -> Packing:
 def _names(plan: ProvisioningPlan, packing: Packing, node_of_plan: Int) -> list[str]:
     """Return names for the nodes of a packing: as in the plan, and for new nodes their type and an unused number.
 
-    `node_of_plan` is the index in the packing of each node of the plan.
+    `node_of_plan`, (n,), is the index in the packing of each node of the plan.
     """
     names = [""] * len(packing.free)
     for name, node in zip(plan.node_names(), node_of_plan.tolist(), strict=True):
@@ -268,10 +262,7 @@ def _keep(search: SearchState, application: Int32, node: Int32, count: Int32) ->
 
 @kernel
 def _place_missing(search: SearchState, order: Int) -> int:
-    """Place the missing replicas of applications, (L,), in order.
-
-    Return the first whose replicas do not fit, or `NOTHING`.
-    """
+    """Place missing replicas of applications `order`, (L,); return the first one that does not fit, or `NOTHING`."""
     packing, neighbourhood = search.packing, search.neighbourhood
     for application in order:
         if neighbourhood.missing[application] == 0:

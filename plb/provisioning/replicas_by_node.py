@@ -134,7 +134,10 @@ def no_original_nodes(applications: int) -> OriginalNodes:
 
 
 def original_nodes_of(application: Int32, node: Int32, count: Int32, applications: int, most: int) -> OriginalNodes:
-    """Return `count` replicas of `application` on original `node`, (H,) each, none placed yet; `most`: most moves."""
+    """Return original nodes: `count` replicas of `application` were on `node`, (H,) each; none is placed yet.
+
+    `applications`: L; `most`: replicas that may leave their original nodes.
+    """
     order = np.argsort(application, kind="stable")
     return OriginalNodes(
         start=np.searchsorted(application[order], np.arange(applications + 1)).astype(np.int64),

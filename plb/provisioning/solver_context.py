@@ -103,7 +103,7 @@ class SolverContext:
         return empty_packing(instance.replicas, self.demand, instance.neighbours, free, np.cumsum(counts), self.stop)
 
     def reach(self, plan: ProvisioningPlan) -> int:
-        """Return the least number of nodes with which `packing_of_first` has all nodes that a plan uses."""
+        """Return the least number of nodes with which `packing_of_first` has all that a plan uses; 0: none has all."""
         reach, before = 0, 0
         for node_type, used in zip(
             self.instance.nodes, np.bincount(plan.kind, minlength=len(self.instance.nodes)).tolist(), strict=True
@@ -141,7 +141,7 @@ class SolverContext:
     def plan(self, packing: Packing, algorithm: str, names: Sequence[str] | None = None) -> ProvisioningPlan:
         """Return the plan of a packing with all replicas, without empty nodes.
 
-        `names`, (N,), are of all nodes of the packing.
+        `names`, (N,), are of all nodes of the packing; `algorithm`: name of the one that made it.
         """
         slot, application = used_slots(packing)
         used, node = np.unique(packing.node[slot], return_inverse=True)
@@ -159,5 +159,5 @@ class SolverContext:
 
 
 def order_of(sizes: Float) -> Int:
-    """Return the applications by descending size, (L,), stably."""
+    """Return the applications, (L,), by descending size, stably; `sizes`: (L,)."""
     return np.argsort(-sizes, kind="stable")

@@ -228,10 +228,10 @@ def anchor_growing(
 
 @kernel
 def age_growing(peak: Int32, trace: Int32, metric: int, age: float, start: Start, anchoring: Anchoring) -> int:
-    """Update peaks of a lesser age, for the same start and traces, to this age; return the largest.
+    """Update the peaks of a row in `metric` to a greater `age`, for the same start and traces; return the largest.
 
-    The later growth of a trace only decreases, so a peak that equals its start does not change and its trace is
-    not evaluated. `peak`: (K,) quanta; `trace`: (K,) rows of the history; `age`: seconds.
+    The later growth of a trace only decreases, so a peak that equals its start does not change and its trace is not
+    evaluated. `peak`: (K,) quanta; `trace`: (K,) rows of the history; `age`: seconds.
     """
     highest = 0
     for k in range(peak.shape[0]):
@@ -278,7 +278,8 @@ def anchor_level(
     """Fill in `peak`, (K,) quanta, in a metric without trend; return the largest, and the age from which all stay.
 
     ``peak = w·U·LBMax/max + (1 − w)·U``, with w the share of `RECORD_SECONDS` that has passed, LBMax the `demand` in
-    user units, and U at the position `level` of a curve: the 90th percentile, or the maximum.
+    user units, and U at the position `level` of a curve: the 90th percentile, or the maximum. `trace`: (K,) rows of the
+    history.
     """
     highest = 0
     settled = 0.0

@@ -160,7 +160,7 @@ class Recalibration:
 
 
 def _checked_probabilities(field: str, values: npt.ArrayLike) -> Float:
-    """Return numbers in [0, 1] as an array of floats, or raise `InvalidValueError`."""
+    """Return numbers in [0, 1] as an array of floats, or raise `InvalidValueError`, which names `field`."""
     try:
         numbers = np.asarray(values, np.float64)
     except (TypeError, ValueError):

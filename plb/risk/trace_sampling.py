@@ -353,7 +353,7 @@ def collect_eligible(
 
 @kernel
 def least_hash(stream: np.uint64, rows: Int32, count: int) -> Any:
-    """Return the one of the first `count` of `rows`, at least 1, with the least hash for a repetition's `stream`."""
+    """Return the one of the first `count` > 0 of `rows`, (n,), with the least hash for a repetition's `stream`."""
     hash_stream = row_stream(stream)
     best, least = rows[0], row_hash(hash_stream, rows[0])
     for index in range(1, count):

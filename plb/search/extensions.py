@@ -212,7 +212,7 @@ class Extensions:
         return [name for name, row in self.broken_by_name(after) if (name, row) not in broken_before]
 
     def refused_nodes(self, problem: Problem, solution: Solution, row: int, nodes: Int) -> dict[int, str]:
-        """Return the `nodes` that a constraint refuses to replica `row`, each with the name of the first one."""
+        """Return the `nodes`, (n,), that a constraint refuses to replica `row`, each with the name of the first one."""
         configuration = self.configuration(problem, solution)
         names = {node: self.refusal(configuration, Proposal(row, node)) for node in nodes.tolist()}
         return {node: name for node, name in names.items() if name is not None}

@@ -84,7 +84,7 @@ class HotNodes(NamedTuple):
 
 
 def hot_nodes(problem: Problem, solution: Solution, rows: Int, relief: Relief) -> HotNodes:
-    """Return the `relief.moves` most utilised nodes in service, with the replicas `rows` that are on them."""
+    """Return the `relief.moves` most utilised nodes in service, with the replicas `rows`, (m,), that are on them."""
     utilisation = np.where(problem.counted, _utilisations(problem, solution), 0.0)
     order = np.argsort(-utilisation, kind="stable")
     nodes = order[: relief.moves]
@@ -167,7 +167,8 @@ def _best_leave(
     """Return the best of random moves off the hot node at position `index`, or all NOWHERE if none is better.
 
     The best move has the lowest energy of the moves after which the node is at most at the level, or else leaves the
-    node least hot. It lowers the energy, displaces at most `limit` rows, and satisfies the `enforced` rules.
+    node least hot. It lowers the energy, displaces at most `limit` rows, and satisfies the `enforced` rules; `tally`
+    counts.
     """
     node, rows = hot.nodes[index], hot.rows[hot.first[index] : hot.first[index + 1]]
     best = Proposal(NOWHERE, NOWHERE, NOWHERE, NOWHERE)

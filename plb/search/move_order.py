@@ -330,6 +330,7 @@ def _first_leaf(queue: _Queue, node: int) -> int:
                 return place
             place *= 2
         else:
+            # no step below this place fits: go up past right places, then to the right
             while place % 2:
                 place //= 2
             place += place > 0

@@ -62,9 +62,9 @@ def _filters(metric: Metric) -> bool:
 
 
 def _kept_by(problem: Problem, solution: Solution, metric: Metric, metric_index: int, rows: Int) -> Bool:
-    """Return a mask, (N,), of the nodes to which a metric limits new `rows`: nodes without a limit, and some others.
+    """Return a mask, (N,), of the nodes to which a metric limits new `rows`, (m,).
 
-    `metric_index`: index of `metric`.
+    These are the nodes without a limit, and some others by load. `metric_index`: index of `metric`.
     """
     counted = problem.counted_for[:, metric_index]
     bounded = problem.limit[:, metric_index] < UNLIMITED
@@ -189,7 +189,7 @@ def place_rows(
 def _stages(
     problem: Problem, solution: Solution, config: PlbConfig, rows: Int, masks: Sequence[RuleMask]
 ) -> list[tuple[Problem, int]]:
-    """Return the stages of placing `rows`: for each of `masks`, the problem filtered, if it can be, then whole."""
+    """Return the stages of placing `rows`: (m,) for each of `masks`, the problem filtered, if it can be, then whole."""
     filtered_problem = filtered(problem, solution, config, rows)
     return [
         (searched, mask)
@@ -201,7 +201,7 @@ def _stages(
 def _place_randomly(
     search: Search, rows: Int, all_or_nothing: PlacementGroups, enforced: RuleMask, tries: int, rng: Stream
 ) -> None:
-    """Place replicas `rows` on random nodes that the `enforced` rules allow, in at most `tries` tries.
+    """Place replicas `rows`, (m,), on random nodes that the `enforced` rules allow, in at most `tries` tries.
 
     With `dummy_plb_enabled`, a replica goes to the newest allowed node.
     """

@@ -75,7 +75,7 @@ def _leave_nodes(configuration: Configuration, application: int, place: Place) -
 
 
 def _overfilling(configuration: Configuration, application: int) -> Iterator[int]:
-    """Yield movable rows of an application that have load of a metric of which it exceeds its limit on their node.
+    """Yield movable rows of an application with load of a metric in which it exceeds its limit on their node.
 
     The caller moves each row before it asks for the next; a node yields none once the application is within its limit.
     """
@@ -164,7 +164,7 @@ class Decisions:
                 self._relieve(node, enforced)
 
     def _relieve(self, node: int, enforced: RuleMask) -> None:
-        """Move replicas off `node`, in the policy's order, until it is within its limits or no replica is left."""
+        """Move replicas off `node`, in the policy's order, by `enforced` rules, until it is within its limits."""
         problem, solution = self.problem, self.solution
         rows = np.empty(len(solution.node), np.int64)
         rows = rows[: _find_overloading(problem, solution, node, rows)]
@@ -197,7 +197,7 @@ class Decisions:
         return allowed
 
     def _evict(self, row: int, enforced: RuleMask) -> bool:
-        """Apply the moves that the policy requests before it places `row`; return whether all could be applied."""
+        """Apply the moves that the policy requests before it places `row`; return whether `enforced` rules allow it."""
         if self._repacking is None:
             return True
         with errors_of(POLICY, self.policy.name, "evict"):
@@ -208,7 +208,7 @@ class Decisions:
         return all_made and (not requested or bool(self.solution.totals.displaced <= self._slots))
 
     def _is_allowed(self, proposal: Proposal, enforced: RuleMask) -> bool:
-        """Return whether a requested proposal moves only movable or new rows and nothing refuses it; count refusals."""
+        """Return whether no `enforced` rule refuses a proposal, of movable or new rows only; count a refusal."""
         for relocation in self.configuration.relocations(proposal):
             is_new = self.problem.origin[relocation.row] == NOWHERE
             if relocation.target == relocation.source or not (is_new or self.problem.movable[relocation.row]):
@@ -225,7 +225,7 @@ class Decisions:
         return rule is None and constraint is None
 
     def _move(self, proposal: Proposal, enforced: RuleMask) -> bool:
-        """Apply a proposal and move the children of its rows along; return whether all could move."""
+        """Apply a proposal and move the children of its rows by `enforced` rules; return whether all could move."""
         problem, solution, transaction = self.problem, self.solution, self._transaction
         for relocation in self.configuration.relocations(proposal):
             row = relocation.row
@@ -291,7 +291,7 @@ def _move_children(
     rng: Stream,
     transaction: Transaction,
 ) -> bool:
-    """Move the children of `row`, which the last move of the transaction has moved; return whether all could move."""
+    """Move the children of `row`, which the transaction moved last, by `enforced` rules; return whether all could."""
     draft = Draft(extension_state, rng, transaction)
     return move_children(problem, solution, draft, enforced, row, transaction.length[0] - 1)
 
@@ -309,7 +309,7 @@ def _find_overloading(problem: Problem, solution: Solution, node: int, rows: Int
 
 @kernel
 def _next_overloading(problem: Problem, solution: Solution, node: int, rows: Int, begin: int) -> int:
-    """Return the first position from `begin` on in `rows` whose row adds to an overload of `node`, or their number."""
+    """Return the first position from `begin` on in `rows`, (n,), of a row that adds to an overload of `node`, or n."""
     for position in range(begin, rows.shape[0]):
         if _overloads(problem, solution, node, rows[position]):
             return position
@@ -360,7 +360,7 @@ def repair_by_policy(
     """Repair violated constraints in the solution by moves that the policy decides.
 
     `masks`: enforced rules, from all to only the hard ones; `passed_over`: rules that bind but are not repaired.
-    `breaking`: the rows, ascending, that may break a rule.
+    `breaking`: (n,) the rows, ascending, that may break a rule.
     """
     decisions = Decisions(search, seed, len(search.solution.node))
 
@@ -374,7 +374,7 @@ def repair_by_policy(
 
 
 def _place_in_turn(configuration: Configuration, rows: Int, all_or_nothing: PlacementGroups, place: Place) -> None:
-    """Place each replica of `rows` by `place`; a group of `all_or_nothing`, (m,), is placed as a whole or not."""
+    """Place each replica of `rows` by `place`; a group of `all_or_nothing`, (m,), is only placed as a whole."""
     inverse_moves: list[Proposal] = []
     group, group_begin, given_up = NOWHERE, 0, False
     for row, next_group in zip(rows.tolist(), all_or_nothing.tolist(), strict=True):

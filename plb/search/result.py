@@ -103,7 +103,7 @@ def moves_of(
 
 
 def _names(state: ClusterState, nodes: Int) -> list[str | None]:
-    """Return the names of nodes, None for NOWHERE."""
+    """Return the names of `nodes`, (n,) indices; None for NOWHERE."""
     return [None if node == NOWHERE else state.nodes[node].name for node in nodes.tolist()]
 
 

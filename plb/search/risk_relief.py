@@ -110,7 +110,7 @@ def _relieve_riskiest(
 
 @kernel
 def _riskiest(count: SoftCount, stuck: Bool) -> int:
-    """Return the node that expects the most violations among those not stuck, or NOWHERE if none expects any."""
+    """Return the node that expects the most violations among nodes not in `stuck`, (N,), or NOWHERE if none does."""
     riskiest, most = NOWHERE, 0
     for node in range(stuck.shape[0]):
         if not stuck[node] and count.violations[node] > most:

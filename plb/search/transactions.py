@@ -248,7 +248,7 @@ def place_in_turn(
     rng: Stream,
     transaction: Transaction,
 ) -> int:
-    """Place `rows`, (m,), in turn, and return how many are placed; the moves are appended to the transaction.
+    """Place `rows`, (m,), in turn by `enforced` rules, and return how many are placed; append to the transaction.
 
     `all_or_nothing`: (m,) groups that are placed as a whole; `takes_last_node`: whether to take the newest feasible
     node, and not a random one.
@@ -312,7 +312,7 @@ NO_PLACES = Places(NO_ROWS, NO_ROWS)
 def moved_rows(problem: Problem, solution: Solution, others: Int) -> Int:
     """Return the rows that are not on their origins, ascending.
 
-    `others`: rows that an earlier search may have placed or dropped, which `solution.displaced` does not list.
+    `others`: (n,) rows that an earlier search may have placed or dropped, which `solution.displaced` does not list.
     """
     displaced = solution.displaced[: solution.totals.displaced]
     if not len(others):
@@ -322,7 +322,7 @@ def moved_rows(problem: Problem, solution: Solution, others: Int) -> Int:
 
 
 def places_of(problem: Problem, solution: Solution, others: Int) -> Places:
-    """Return the places of rows not on their origins; `others`: rows that an earlier search may have moved."""
+    """Return the places of rows not on their origins; `others`: (n,) rows that an earlier search may have moved."""
     rows = moved_rows(problem, solution, others)
     return Places(rows, solution.node[rows])
 
@@ -330,7 +330,7 @@ def places_of(problem: Problem, solution: Solution, others: Int) -> Places:
 def go_to(problem: Problem, solution: Solution, places: Places, others: Int) -> None:
     """Move the rows of `places` there, and all other rows that are elsewhere to their origins.
 
-    `others`: rows that an earlier search may have placed or dropped.
+    `others`: (n,) rows that an earlier search may have placed or dropped.
     """
     rows = merged(moved_rows(problem, solution, others), places.rows)
     nodes = places.among(rows, problem.origin)

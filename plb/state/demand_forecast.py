@@ -71,7 +71,7 @@ def set_due(queue: DueQueue, row: int, time: float) -> None:
 
 @kernel
 def take_due(queue: DueQueue, now: float, due: Int) -> int:
-    """Take the rows that are due at `now` or before out of the queue, write them to `due`, and return how many."""
+    """Take the rows that are due at `now` out of the queue, write them to `due`, (n,), and return how many."""
     count = 0
     while queue.size[0] > 0 and queue.time[queue.heap[0]] <= now:
         row = queue.heap[0]
@@ -157,9 +157,9 @@ class Forecast(Protocol):
     """The past tenants; None: none are used."""
 
     def find_due(self, state: ClusterState, now: float, changed: Int | None = None) -> Int:
-        """Return the rows whose peaks have to be renewed, ascending; `changed`: rows that may have changed, None: all.
+        """Return the rows whose peaks have to be renewed at `now`, in seconds, ascending.
 
-        `now`: seconds.
+        `changed`: (n,) rows that may have changed, None: all.
         """
         ...
 
@@ -173,7 +173,7 @@ class Forecast(Protocol):
         return {"timeline": False, **NO_FUTURES}
 
     def enter(self, table: RowTable, now: float, rows: Int | None = None) -> bool:
-        """Enter the slot of a time, in seconds, with the loads of `rows`, None: of all; return whether it is new.
+        """Enter the slot of `now`, seconds, with the loads of `rows`, (m,), None: of all; return whether it is new.
 
         Only `HistoricalForecast` has slots.
         """
@@ -283,7 +283,7 @@ class DemandForecast(Forecast):
     def find_due(self, state: ClusterState, now: float, changed: Int | None = None) -> Int:
         """Return the rows without traces, with some that are no longer eligible, or with growth since the last call.
 
-        `now`: seconds; `changed`: rows that may have changed, None: all.
+        `now`: seconds; `changed`: (n,) rows that may have changed, None: all.
         """
         table = state.rows
         self._expired = self._grown = np.zeros(0, np.int64)
@@ -317,7 +317,7 @@ class DemandForecast(Forecast):
         return due
 
     def _candidates_of(self, table: RowTable, now: float, changed: Int | None) -> Int:
-        """Return the rows that may be due, ascending: `changed` ones, None: all, and rows due at `now`, in seconds."""
+        """Return the rows that may be due, ascending: `changed`, (n,), None: all, and rows due at `now`, seconds."""
         if changed is None:
             return np.flatnonzero(table.used & ~table.leaving)
         due = np.empty(int(self._queue.size[0]), np.int64)
@@ -389,7 +389,7 @@ class DemandForecast(Forecast):
         return is_same
 
     def _take_quanta(self, history: DemandHistory, quanta: Float) -> None:
-        """Note the quanta of the metrics, and the levels and maxima of the traces in quanta."""
+        """Note the `quanta`, (R,) user units, of the metrics, and the levels and maxima of the traces in quanta."""
         self._quanta = quanta
         history_quanta = np.ones(len(history.metrics))
         history_quanta[self._columns] = quanta
@@ -399,7 +399,7 @@ class DemandForecast(Forecast):
         self._anchoring = self._anchoring._replace(quanta=quanta)
 
     def _anchor(self, rows: Int, table: RowTable) -> None:
-        """Anchor the peaks of rows with reports, if demand or traces have changed or the traces still grow."""
+        """Anchor the peaks of `rows`, (m,), with reports, where demand or traces have changed or traces still grow."""
         with np.errstate(over="ignore"):
             anchor_peaks(
                 self.peak,

@@ -76,7 +76,7 @@ class ObservedDemandForecast(Forecast):
     def find_due(self, state: ClusterState, now: float, changed: Int | None = None) -> Int:
         """Return the rows whose columns have to be computed again, ascending.
 
-        `changed`: rows that may have changed, None: all. `now` is not used: demand is assumed to continue.
+        `changed`: (n,) rows that may have changed, None: all. `now` is not used: demand is assumed to continue.
         """
         del now
         table = state.rows
@@ -118,12 +118,12 @@ class ObservedDemandForecast(Forecast):
         return False
 
     def _limit_of(self, state: ClusterState, rows: Int) -> Int:
-        """Return the promised maximum of rows, (m, R) quanta; `UNLIMITED` without a promise."""
+        """Return the promised maxima of `rows`, (m,), as (m, R) quanta; `UNLIMITED` without a promise."""
         limit = np.ceil(state.service_table.limit[state.rows.service[rows]] / state.quanta.quanta)
         return np.where(limit < UNLIMITED, limit, UNLIMITED).astype(np.int64)
 
     def _changed_rows(self, state: ClusterState, candidates: Int | None) -> Int:
-        """Return the rows among `candidates`, None: all, whose columns have changed since they were computed.
+        """Return the rows among `candidates`, (n,), None: all, whose columns have changed since they were computed.
 
         They have new samples, or too few samples and another load, or their service has changed.
         """
@@ -138,7 +138,7 @@ class ObservedDemandForecast(Forecast):
         return due
 
     def _update(self, rows: Int, state: ClusterState) -> None:
-        """Compute the columns of replicas `rows` from scratch, and note what they follow from."""
+        """Compute the columns of replicas `rows`, (m,), from scratch, and note what they follow from."""
         table = state.rows
         columns = self._columns_of(state, rows)
         self._seen[rows], self._generation[rows] = table.seen[rows], table.generation[rows]
@@ -147,7 +147,7 @@ class ObservedDemandForecast(Forecast):
         self.peak_ceiling[rows] = columns.max(axis=2, initial=0)
 
     def _columns_of(self, state: ClusterState, rows: Int) -> Int32:
-        """Return the columns of rows, (m, R, C) quanta; values above the largest node are cut to 1 more than it."""
+        """Return the columns of `rows`, (m,), as (m, R, C) quanta; values above the largest node are cut to 1 above."""
         table = state.rows
         samples, seen = table.shown(rows)
         demanded = np.ceil(table.largest_demand[rows] / state.quanta.quanta).astype(np.int64)
@@ -208,7 +208,8 @@ class HistoricalForecast(Forecast):
     def enter(self, table: RowTable, now: float, rows: Int | None = None) -> bool:
         """Enter the slot of the time `now`, in seconds, and return whether it is a new one.
 
-        `rows`: the rows whose loads are entered, also in a slot that is kept; None: all that are placed and reported.
+        `rows`: (m,) the rows whose loads are entered, also in a slot that is kept; None: all that are placed and
+        reported.
         """
         slot = int(now // (SECONDS_OF_A_MINUTE * self._estimator.slot_minutes))
         counted = table.used & table.reported & ~table.dropped
@@ -238,7 +239,7 @@ class HistoricalForecast(Forecast):
     def find_due(self, state: ClusterState, now: float, changed: Int | None = None) -> Int:
         """Return the rows whose columns have to be computed again, ascending.
 
-        `now`: seconds; `changed`: rows that may have changed, None: all.
+        `now`: seconds; `changed`: (n,) rows that may have changed, None: all.
         """
         table, past = state.rows, state.rows.past
         is_current, self._is_under_way = not self._is_under_way and len(self.peak) == table.capacity + 1, True
@@ -335,13 +336,13 @@ class HistoricalForecast(Forecast):
         return demand
 
     def _present_of(self, state: ClusterState, rows: Int) -> Int:
-        """Return the present demand of rows, (m, R) quanta: the reported load, or else that in the newest slot."""
+        """Return the present demand of `rows`, (m,), as (m, R) quanta: the reported load, or else the newest slot's."""
         table, newest = state.rows, state.rows.past.newest % state.rows.past.slots
         load = np.minimum(table.load[rows], LARGEST_LEVEL) * ~table.vacant[rows, np.newaxis]
         return np.where(table.reported[rows, np.newaxis], load, self.peak[rows, :, newest]).astype(np.int64)
 
     def _changed_rows(self, state: ClusterState, rows: Int) -> Int:
-        """Return the replicas of `rows` whose columns have changed since they were computed.
+        """Return the replicas of `rows`, (n,), whose columns have changed since they were computed.
 
         The replica is another one, was reported for the first time, has lost its slots, has no slot and another load,
         or its service has changed.

@@ -145,7 +145,7 @@ class _NotedRows:
         self._merged = None
 
     def append(self, rows: Int) -> None:
-        """Add an array of rows."""
+        """Add an array of rows, (n,)."""
         if len(rows) < SHORT_ARRAY:
             self.update(rows.tolist())
             return
@@ -172,7 +172,7 @@ class ChangedRows:
         (self._reported if loads_only else self._described).update(rows)
 
     def note_many(self, rows: Int, *, loads_only: bool = False) -> None:
-        """Note an array of rows; `loads_only`: nothing but their loads and samples has changed."""
+        """Note `rows`, (n,); `loads_only`: nothing but their loads and samples has changed."""
         (self._reported if loads_only else self._described).append(rows)
 
     def take(self) -> Int:
@@ -310,7 +310,7 @@ class RowTable:
             self.past = PastLoads(self.load.shape[1], self.capacity, kept.slots, kept.slot_minutes)
 
     def note_samples(self, rows: Int) -> None:
-        """Record the present load of each replica of `rows` as its newest sample."""
+        """Record the present load of each replica of `rows`, (m,), as its newest sample."""
         kept = self.samples.shape[2]
         if kept:
             self.samples[rows, :, self.seen[rows] % kept] = np.minimum(self.load[rows], LARGEST_SAMPLE)

@@ -98,7 +98,7 @@ def new_slot(state: ClusterState, record: PartitionRecord, role: Role, default: 
 
 
 def expected_load(state: ClusterState, record: PartitionRecord, role: Role, default: Int) -> Int:
-    """Return the load of a replica without a report, (R,) quanta: the reported load of its role, else `default`."""
+    """Return the load of a replica without a report, (R,): the reported load of its role, else `default`, quanta."""
     load = default.copy()
     for name, value in record.role_load.get(role, {}).items():
         load[state.quanta.index[name]] = state.quanta.loads("", "", {name: value})[state.quanta.index[name]]

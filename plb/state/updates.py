@@ -479,7 +479,7 @@ def _array(values: npt.ArrayLike, field: str, kinds: str, allowed: str) -> npt.N
 
 
 def _check_bulk(state: ClusterState, rows: Int, loads: Float) -> None:
-    """Raise an error if reports, `rows` and `loads`, have a wrong shape, an unknown or repeated row, or a bad load."""
+    """Raise an error if reports, `rows` (m,) and `loads` (m, R), have a wrong shape, row or load."""
     if rows.ndim != 1:
         raise InvalidValueError("report_loads", "replica_index.shape", rows.shape, "one dimension")
     if loads.shape != (len(rows), len(state.quanta.metrics)):

@@ -67,7 +67,7 @@ def unplaced_row(
 
 
 def diagnose_rule(named: NamedSolution, row: int, rule: Rule, nodes: Int) -> RuledOut:
-    """Return why a rule excludes `nodes` for replica `row`, which is not placed in the solution."""
+    """Return why a rule excludes `nodes`, (n,), for replica `row`, which is not placed in the solution."""
     return description_of(rule).diagnosis(ExcludedNodes(named, row, rule, nodes))
 
 
@@ -160,7 +160,7 @@ def _with_declined(unplaced: Unplaced, row: int, extensions: Extensions | None) 
 def _fill_in_turn(
     problem: Problem, start: Solution, rows: Sequence[int], enforced: RuleMask, extensions: Extensions | None
 ) -> Solution:
-    """Return a copy of `start` with each replica of `rows`, in turn, on the first node that nothing refuses."""
+    """Return a copy of `start` with each replica of `rows`, in turn, on the first node by rules and constraints."""
     solution = start.copy()
     refusing_rule = np.full(len(problem.limit), NO_REFUSAL)
     for row in rows:

@@ -58,7 +58,7 @@ class MoveReasons:
         return reasons | dict.fromkeys(unexplained, self._lower_energy)
 
     def _of_broken_rules(self, rows: Int) -> dict[int, Reason]:
-        """Return the reasons of the replicas `rows` that broke a rule to repair, themselves or by their nodes."""
+        """Return the reasons of the replicas `rows`, (m,), that broke a rule to repair, or whose nodes did."""
         if not self.repaired:
             return {}
         broken = np.zeros(len(rows), np.int64)
@@ -115,7 +115,7 @@ class MoveReasons:
 
 
 def reasons_by_risk(before: Audit, after: Solution, rows: Int, count: SoftCount) -> dict[int, Reason]:
-    """Return why each of `rows` moved in a relief of nodes at risk; `count`: as of the solution of `before`."""
+    """Return why each of `rows`, (m,), moved in a relief of nodes at risk; `count`: as of the solution of `before`."""
     sources_and_targets = {*zip(before.solution.node[rows].tolist(), after.node[rows].tolist(), strict=True)}
     return {row: _reason_by_risk(before, after, row, count, sources_and_targets) for row in rows.tolist()}
 

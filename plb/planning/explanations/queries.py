@@ -152,7 +152,7 @@ def states_of_domains(
 
 
 def _by_metric(state: ClusterState, load: Int) -> dict[str, float]:
-    """Return a load, (R,) quanta, by metric in user units."""
+    """Return `load`, (R,) quanta, by metric in user units."""
     return dict(zip(state.config.metric_names, (load * state.quanta.quanta).tolist(), strict=True))
 
 

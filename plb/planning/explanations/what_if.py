@@ -170,6 +170,7 @@ def scores_of(
     nodes = len(state.nodes)
     masks = placement_masks(state.config)
     refusing_rule, refusing_hard_rule = np.full(nodes, NO_REFUSAL), np.full(nodes, NO_REFUSAL)
+    # by all rules, and by the hard ones only
     find_refusals(problem, solution, masks[0], row, refusing_rule)
     find_refusals(problem, solution, masks[-1], row, refusing_hard_rule)
     fitting = np.flatnonzero(refusing_rule == NO_REFUSAL)

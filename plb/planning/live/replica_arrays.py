@@ -33,7 +33,7 @@ Rows: TypeAlias = Int | slice
 
 
 def arrays_of_replicas(state: ClusterState, topology: Topology, rows: Rows) -> dict[str, Any]:
-    """Return the fields of `Problem` on each replica of `rows`, by name."""
+    """Return the fields of `Problem` on each replica of `rows`, (m,), by name."""
     table = state.rows
     service = np.where(table.used[rows], table.service[rows], state.service_table.none)
     node, leaving, standby = table.node[rows], table.leaving[rows], table.standby[rows]

@@ -323,7 +323,7 @@ def pack(
     fit: Fit | str = Fit.BEST,
     max_failures: int = MAX_FAILURES,
 ) -> GaussianPacking:
-    """Pack tasks, in the given order, on as few machines as the heuristic finds.
+    """Return a packing of tasks, in the given order, on as few machines as the heuristic finds.
 
     Parameters
     ----------

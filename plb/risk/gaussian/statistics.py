@@ -76,7 +76,7 @@ def _numbers(item: str, field: str, values: npt.ArrayLike) -> Array:
 
 
 def _check_range(item: str, field: str, array: Array, low: float) -> None:
-    """Raise an error unless all of `array` lie in [low, ∞); only the extremes are tested, which needs no mask."""
+    """Raise an error, with `item` and `field`, unless all of `array` lie in [low, ∞); the extremes are tested first."""
     if array.size and low <= array.min() and array.max() < math.inf:  # a NaN satisfies neither
         return
     refused = np.argwhere(~((array >= low) & (array < math.inf)))

@@ -439,7 +439,7 @@ def savings_ratio(peak: Float, limit: Float) -> Float:
 
 
 def violations(peak: Float, oracle: Float) -> Bool:
-    """Return whether each predicted `peak` lies below the oracle's."""
+    """Return whether each predicted `peak`, (S,), lies below the oracle's."""
     return np.asarray(peak < oracle - TOLERANCE * oracle)
 
 

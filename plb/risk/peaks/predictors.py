@@ -212,7 +212,7 @@ def members(predictor: Predictor) -> list[Single]:
 
 
 def least_seen(predictor: Windowed) -> int:
-    """Return the number of samples in a row from which on a task is warm."""
+    """Return how many samples in a row a task needs to be warm, so that its samples count and not its limit."""
     return max(LEAST_SEEN, predictor.warmup)
 
 

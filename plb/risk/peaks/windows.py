@@ -124,7 +124,7 @@ def ratio(usage: float, limit: float) -> float:
 
 @kernel
 def mean_and_deviations(values: Float, first: int, last: int, n: float) -> float:
-    """Return the mean of `values[first : last + 1]` plus n times their sample standard deviation."""
+    """Return the mean of `values[first : last + 1]`, (N,), plus n times their sample standard deviation."""
     count = last - first + 1
     total = 0.0
     for index in range(first, last + 1):
@@ -160,7 +160,10 @@ def percentile_of(values: Float, count: int, percentile: float) -> float:
 
 @kernel
 def selected(values: Float, count: int, rank: int) -> float:
-    """Return the value of a rank, from 0, among the first `count`; partition these around it (Hoare's selection)."""
+    """Return the value of a `rank`, from 0, among the first `count` of `values`, (N,), which are partitioned by it.
+
+    Hoare's selection: lower values are before it afterwards, higher ones behind.
+    """
     low, high = 0, count - 1
     while low < high:
         pivot = values[(low + high) // 2]

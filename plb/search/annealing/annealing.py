@@ -210,7 +210,7 @@ class _Chain:
     def end(self, problem: Problem, others: Int, *, in_place: bool) -> None:
         """Return to the best solution and note its places; `in_place`: return to the start then, for the next chain.
 
-        `others`: rows that an earlier search may have placed or dropped.
+        `others`: (n,) rows that an earlier search may have placed or dropped.
         """
         undo_log = self.chain_state.undo_log
         return_to_best(problem, self.solution, self.schedule, undo_log, self.extension_state)

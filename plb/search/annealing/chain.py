@@ -78,7 +78,7 @@ class UndoLog(NamedTuple):
 
 @kernel
 def note_accepted(schedule: Schedule, undo_log: UndoLog, proposal: Proposal) -> None:
-    """Append an accepted proposal to the undo log."""
+    """Append an accepted proposal to the undo log, whose length is in `schedule`."""
     entry = schedule.undo_length
     undo_log.row[entry] = proposal.row
     undo_log.source[entry] = proposal.source
@@ -246,7 +246,7 @@ def _start(
     rng: Stream,
     tally: Tally,
 ) -> None:
-    """Set the energies of a new schedule, and the first temperature from the energy changes of random probes."""
+    """Set the energies and the first temperature of a new schedule from random probes, which `tally` counts."""
     energy = present_energy(problem, solution)
     extension_energy = weighed(extension_state, extension_state.value)
     largest_change = 0.0

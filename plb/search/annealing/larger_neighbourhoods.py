@@ -37,7 +37,8 @@ def destroy_and_repair(
 ) -> bool:
     """Take replicas of one kind off their nodes and place them again; return whether all found a place.
 
-    `kind`: PARTITION: all replicas of a partition; NODE: some of two nodes; SERVICE: some of a service.
+    `kind`: PARTITION: all replicas of a partition; NODE: some of two nodes; SERVICE: some of a service. `scratch`
+    counts the nodes that are tried.
     """
     row = costly_row(problem, solution, choice, draft.extension_state, draft.rng)
     if solution.node[row] == NOWHERE:
@@ -96,7 +97,10 @@ def _destroy_nodes(problem: Problem, solution: Solution, draft: Draft, row: int)
 
 @kernel
 def _destroy_service(problem: Problem, solution: Solution, draft: Draft, row: int, scratch: Scratch) -> None:
-    """Take replica `row` and random replicas of its service off their nodes, at most one of a partition."""
+    """Take replica `row` and random replicas of its service off their nodes, at most one of a partition.
+
+    `scratch` has the rows of services, and counts the rows that are drawn.
+    """
     try_with_terms(problem, solution, draft, row, NOWHERE)
     replicas = 2 + int(uniform(draft.rng) * (MOST_DESTROYED - 1))
     service = problem.service[row]
@@ -116,7 +120,7 @@ def _destroy_service(problem: Problem, solution: Solution, draft: Draft, row: in
 
 @kernel
 def _sort_by_size(problem: Problem, transaction: Transaction, order: Int, destroyed: int) -> None:
-    """Sort the first `destroyed` entries of `order`, positions in the transaction, by size, the largest first."""
+    """Sort the first `destroyed` entries of `order`, (n,), positions in the transaction, by size, the largest first."""
     for index in range(1, destroyed):
         at = index
         while at > 0 and _size(problem, transaction, order[at - 1]) < _size(problem, transaction, order[at]):
@@ -136,7 +140,7 @@ def _size(problem: Problem, transaction: Transaction, entry: int) -> float:
 
 @kernel
 def _shuffle(order: Int, destroyed: int, rng: Stream) -> None:
-    """Bring the first `destroyed` entries of `order` into a random order."""
+    """Bring the first `destroyed` entries of `order`, (n,), into a random order."""
     for index in range(destroyed - 1, 0, -1):
         drawn = int(uniform(rng) * (index + 1))
         order[index], order[drawn] = order[drawn], order[index]
@@ -148,7 +152,8 @@ def _place(
 ) -> bool:
     """Place the row of move `entry` on the best of several allowed nodes; return whether there is one.
 
-    Compared are the nodes that the first `destroyed` moves of the transaction have left, and random nodes.
+    Compared are the nodes that the first `destroyed` moves of the transaction have left, and random nodes; `scratch`
+    counts them.
     """
     row = draft.transaction.row[entry]
     best_node, lowest_energy = NOWHERE, REJECTED
@@ -175,9 +180,10 @@ def _place(
 
 @kernel
 def make_ejection_chain(problem: Problem, solution: Solution, choice: Choice, draft: Draft, scratch: Scratch) -> bool:
-    """Move a random replica to a random node, and what has to make room for it; return whether all found a place.
+    """Move a random replica to a random node, and others out of its way; return whether all found a place.
 
-    The moves begin at entry 0 of the transaction. A moving replica is on no node until it has its place.
+    The moves begin at entry 0 of the transaction. A moving replica is on no node until it has its place. `scratch`
+    counts the nodes that are tried.
     """
     row = costly_row(problem, solution, choice, draft.extension_state, draft.rng)
     start = solution.node[row]
@@ -231,9 +237,9 @@ def _place_of(
     excluded: int,
     scratch: Scratch,
 ) -> int:
-    """Return the first node that rules allow for an ejected replica `row`, or NOWHERE; never `excluded`.
+    """Return the first node that the `enforced` rules allow for an ejected replica `row`, or NOWHERE.
 
-    Asked are, in order, its origin, the node `start` where the chain began, and random nodes.
+    Tried are, in order, its origin, the node `start` where the chain began, and random nodes, but never `excluded`.
     """
     for index in range(2 + TARGETS_OF_EJECTED):
         if index == 0:

@@ -356,7 +356,7 @@ ACCURACY = 0.5
 
 
 def similar_partners(problem: Problem, solution: Solution, rows: Int, config: PlbConfig) -> dict[str, Any]:
-    """Return the fields `similar_share`, `similar` and `place` of `Choice` for exchanges of movable `rows`, or none."""
+    """Return `similar_share`, `similar` and `place` of `Choice` by name for exchanges of `rows`, (n,), or none."""
     from scipy.spatial import cKDTree  # type: ignore[import-untyped]
 
     partners = min(PARTNERS, len(rows) - 1)

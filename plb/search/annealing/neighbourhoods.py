@@ -121,7 +121,7 @@ def rows_of_services(problem: Problem, movable: Int) -> RowsOfServices:
 
 
 def that_apply(kinds: Sequence[int], problem: Problem, movable: Int) -> tuple[list[int], RowsOfServices]:
-    """Return the `kinds` with which some step can move several of the `movable` rows, and the rows of services."""
+    """Return the `kinds` with steps that can move several of the rows `movable`, (M,), and the rows of services."""
     services = rows_of_services(problem, movable) if SERVICE in kinds else NO_SERVICES
     are_single = bool((problem.sibling[movable] == movable).all())
     useless = {PARTITION} if are_single else set()
@@ -259,7 +259,10 @@ def make_proposed_step(
 def _ask_for_moves(
     problem: Problem, solution: Solution, extension_state: ExtensionState, index: int, row: int, rng: Stream
 ) -> int:
-    """Let users' neighbourhood `index` propose moves for `row`; return their number. Rows and nodes are in range."""
+    """Let users' neighbourhood `index` write moves for `row` to `extension_state`; return their number.
+
+    A number, row or node out of range ends the search with an error.
+    """
     address = extension_state.propose[index]
     if address == IN_PYTHON:
         seed = int(uniform(rng) * SEEDS)

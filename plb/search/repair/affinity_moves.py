@@ -44,7 +44,7 @@ def move_children(
 
 @kernel
 def move_with_children(problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int) -> bool:
-    """Move replica `row` to a random other feasible node, then its children; return whether all could move."""
+    """Move `row` to a random other node that `enforced` rules allow, then its children; return whether all could."""
     target = random_target(problem, solution, draft.extension_state, enforced, row, draft.rng)
     if target == NOWHERE:
         return False
@@ -55,7 +55,7 @@ def move_with_children(problem: Problem, solution: Solution, draft: Draft, enfor
 def move_to_with_children(
     problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, target: int
 ) -> bool:
-    """Move replica `row` to `target`, then its children; return whether all could move, else undo all."""
+    """Move `row` to `target`, then its children by `enforced` rules; return whether all could move, else undo all."""
     length_before = draft.transaction.length[0]
     try_move(problem, solution, draft.transaction, row, target)
     if move_children(problem, solution, draft, enforced, row, length_before):
@@ -68,7 +68,7 @@ def move_to_with_children(
 def rejoin(problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int) -> bool:
     """Move `row`, a child's replica, to a node of its parent, or swap its role with a sibling there.
 
-    The swap may not part the sibling from a parent. Return whether it worked.
+    The swap may not part the sibling from a parent. Return whether the `enforced` rules allowed a move or a swap.
     """
     if problem.origin[row] != NOWHERE and not problem.movable[row]:
         return False
@@ -108,7 +108,7 @@ def lacks_child(problem: Problem, solution: Solution, row: int, parent: int) -> 
 
 @kernel
 def bring_parent(problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int) -> bool:
-    """Move a replica of the parent of replica `row`, so that both are on one node; return whether it worked.
+    """Move a replica of the parent of `row`, so that both are on one node; return whether `enforced` rules allow it.
 
     The target is the child's node if the parent may move there, else a random node to which the child moves too.
     """

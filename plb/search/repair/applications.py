@@ -32,7 +32,7 @@ def repair_applications(
 def _leave_nodes(
     problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, application: int, state: RepairState
 ) -> None:
-    """Move an application off the nodes with the fewest of its replicas until it uses few enough nodes."""
+    """Move an application off nodes with the fewest of its replicas, by `enforced` rules, until it uses few enough."""
     nodes = solution.application_replicas.shape[1]
     shift = int(uniform(draft.rng) * nodes)
     last_replicas, last_place = 0, NOWHERE
@@ -159,7 +159,7 @@ def holds_reservation(problem: Problem, row: int, metric: int) -> bool:
 def relieve_by(
     problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, metric: int, state: RepairState
 ) -> bool:
-    """Move replica `row` off its node with its children; return whether all could move.
+    """Move replica `row` off its node with its children, by `enforced` rules; return whether all could move.
 
     All replicas of its application leave the node if `row` alone would free nothing of a reservation of `metric`.
     """

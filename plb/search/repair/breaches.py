@@ -79,7 +79,7 @@ def broken_rules(problem: Problem, solution: Solution, enforced: RuleMask, row: 
 
 @kernel
 def note_broken_rules(problem: Problem, solution: Solution, enforced: RuleMask, rows: Int, broken: Int) -> None:
-    """Write to `broken`, (m,) of RuleMask, the `broken_rules` of each replica of `rows`, (m,)."""
+    """Write to `broken`, (m,) of RuleMask, which `enforced` rules each replica of `rows`, (m,), breaks."""
     for index in range(rows.shape[0]):
         broken[index] = broken_rules(problem, solution, enforced, rows[index])
 
@@ -104,7 +104,7 @@ def count_breaches(
 
 @kernel
 def is_misplaced(problem: Problem, solution: Solution, enforced: RuleMask, row: int) -> bool:
-    """Return whether a placed `row` shares its node with a sibling, is on a wrong node, or apart from its parent."""
+    """Return whether a placed `row` is on a wrong node by `enforced` rules, beside a sibling, or without its parent."""
     if node.is_broken(problem, solution, enforced, row):
         return True
     if exclusion.is_broken(problem, solution, row):
@@ -118,7 +118,7 @@ def is_misplaced(problem: Problem, solution: Solution, enforced: RuleMask, row: 
 def mark_breaking(
     problem: Problem, solution: Solution, enforced: RuleMask, rows: Int, may_move: Bool, breaks: Bool
 ) -> None:
-    """Write to `breaks`, (m,), whether each replica of `rows`, (m,), breaks a rule other than capacity.
+    """Write to `breaks`, (m,), whether each replica of `rows`, (m,), breaks an `enforced` rule but capacity.
 
     `may_move`: (M,) whether the row may move; a wrong node counts only for rows that may.
     """
@@ -145,7 +145,8 @@ class Breaches:
 def find_breaches(problem: Problem, solution: Solution, enforced: RuleMask, suspects: Int) -> Breaches:
     """Return the violations of the enforced rules, anywhere in the cluster.
 
-    Rules of single rows are tested for `suspects` only: ascending, they have to include each row that breaks one.
+    Rules of single rows are tested for `suspects`, (n,), only: ascending, they have to include each row that breaks
+    one.
     """
     return Breaches(
         capacity.overloads(problem, solution, enforced),
@@ -183,7 +184,7 @@ def rows_judged_by(problem: Problem, changed: Int) -> Int:
 def suspects_after(problem: Problem, solution: Solution, breaking: Int, others: Int = NO_ROWS) -> Int:
     """Return the rows, ascending, that may break a rule in `solution`.
 
-    `breaking`: rows that may break one on their origins; `others`: rows that an earlier search may have placed or
+    `breaking`: (n,) rows that may break one on their origins; `others`: rows that an earlier search may have placed or
     dropped.
     """
     moved = moved_rows(problem, solution, others)

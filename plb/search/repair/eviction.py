@@ -56,10 +56,10 @@ def evict(
     tries: int,
     rng: Stream,
 ) -> None:
-    """Place in `solution` the replicas `rows` for which moves of existing replicas free enough capacity.
+    """Place in `solution` the replicas `rows`, (m,), for which moves of existing replicas free enough capacity.
 
-    `slots`: largest number of displaced replicas; `tries`: random moves of parents; each row has 5 times as many;
-    `all_or_nothing`: (m,) groups of rows that are placed as a whole.
+    `enforced`: rules that bind all moves; `slots`: largest number of displaced replicas; `tries`: random moves of
+    parents; each row has 5 times as many; `all_or_nothing`: (m,) groups of rows that are placed as a whole.
     """
     capacity = 8 * len(solution.node) + 8
     transaction, best = new_transaction(capacity), new_transaction(capacity)
@@ -116,7 +116,7 @@ def _try_shifts(
     transaction: Transaction,
     best: Transaction,
 ) -> None:
-    """Move random parents of `rows`, place `rows` after each move; keep the attempt of `tries` that places most.
+    """Move random parents of `rows`, (m,), place `rows` after each move; keep the attempt of `tries` that places most.
 
     Ties go to the lowest energy. `slots`: largest number of displaced replicas; `transaction`, `best`: scratch.
     """
@@ -225,7 +225,10 @@ def _clear(
     enforced: RuleMask,
     most_moves: int,
 ) -> bool:
-    """Move random replicas off `target`, in fewer than `most_moves` moves, until `row` fits; return whether it does."""
+    """Move random replicas off `target`, in fewer than `most_moves` moves by `enforced` rules, until `row` fits.
+
+    Return whether it fits.
+    """
     while _is_full(problem, solution, row, target, enforced):
         if draft.transaction.length[0] >= most_moves:
             return False
@@ -239,7 +242,7 @@ def _clear(
 
 @kernel
 def _is_full(problem: Problem, solution: Solution, row: int, target: int, enforced: RuleMask) -> bool:
-    """Return whether replica `row` would exceed a limit of `target`, or of its application there."""
+    """Return whether replica `row` would exceed a limit of `target` or, if `enforced`, of its application there."""
     if is_full_for(problem, solution, row, problem.load[NOWHERE], target):
         return True
     if problem.reserves and exceeds_with_reservations(problem, solution, row, NOWHERE, target):

@@ -79,7 +79,7 @@ def _random_leaver(
 def _may_leave(problem: Problem, solution: Solution, enforced: RuleMask, row: int, metric: int) -> bool:
     """Return whether `row` may move to relieve its node of `metric`: it is movable, and has load or a reservation.
 
-    Where capacity does not bind, a replica that has moved stays: otherwise it could move back and forth.
+    Where capacity is not `enforced`, a replica that has moved stays: otherwise it could move back and forth.
     """
     must_stay = not enforced >> RULE & 1 and solution.node[row] != problem.origin[row]
     is_heavy = problem.load[row, metric] > 0 or holds_reservation(problem, row, metric)
@@ -97,7 +97,7 @@ def _relieve(
     swaps_roles: bool,
     state: RepairState,
 ) -> bool:
-    """Move the first replica that can leave `node`, from a random one on; return whether one could.
+    """Move the first replica that can leave `node` by `enforced` rules, from a random one on; return whether one could.
 
     It has to reduce the load of `metric`. With `swaps_roles` it swaps its role with a lighter sibling.
     """
@@ -193,7 +193,7 @@ def leave_crowded_domains(
 def move_parents_without_child(
     problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, state: RepairState
 ) -> None:
-    """Move replicas of parents that a misplaced child does not follow to random nodes, with all their children."""
+    """Move replicas of parents that a misplaced child has left alone to random nodes, with all their children."""
     suspects = state.suspects
     index = 0
     while index < suspects.length[ROWS]:  # a move may add rows

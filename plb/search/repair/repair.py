@@ -134,7 +134,7 @@ def rules_broken_before(problem: Problem, solution: Solution, enforced: RuleMask
 
 @kernel
 def _mark_broken_rules(problem: Problem, solution: Solution, enforced: RuleMask, rows: Int, broken: Int) -> None:
-    """Add to `broken`, (M,) of RuleMask, the rules that `rows` and rows that may not move break where they are.
+    """Add to `broken`, (M,) of RuleMask, the `enforced` rules that `rows`, (n,), and immovable rows break.
 
     A rule on domains is added for all siblings of a row that breaks it.
     """
@@ -153,7 +153,7 @@ def _mark_broken_rules(problem: Problem, solution: Solution, enforced: RuleMask,
 def breaches_of_applications_before(
     problem: Problem, solution: Solution, enforced: RuleMask, applications: Int
 ) -> Float:
-    """Return nodes too many, overloads, and their sum relative to the limits, (A, 3); 0 but for `applications`."""
+    """Return the `_breaches_by_rule` of each of `applications`, (n,) indices; 0 for other applications, (A, 3)."""
     counts = np.zeros((len(problem.most_nodes), 3))
     _count_breaches_of(problem, solution, enforced, applications, counts)
     return counts
@@ -173,7 +173,7 @@ def _count_breaches_of(
 def _breaches_by_rule(
     problem: Problem, solution: Solution, enforced: RuleMask, application: int
 ) -> tuple[float, float, float]:
-    """Return an application's nodes too many, its overloads, and the sum of these relative to its limits."""
+    """Return an application's nodes too many, its overloads on nodes, and their sum relative to its limits."""
     nodes, _ = count_breaches_of(problem, solution, enforced & _SCALE_OUT, application)
     overloads, excess = count_breaches_of(problem, solution, enforced & _APPLICATION_CAPACITY, application)
     return float(nodes), float(overloads), excess
@@ -373,7 +373,7 @@ def repair(
 
 
 def _improve(search: Search, movable: Int, mask: RuleMask, seed: np.random.SeedSequence, budget: Budget) -> Annealed:
-    """Anneal over `movable` rows under the rules of `mask`; keep the solution if the result has more moves."""
+    """Anneal over rows `movable`, (n,), by the rules of `mask`; keep the solution if the result has more moves."""
     problem, solution, config, others = search.problem, search.solution, search.config, search.others
     places, moves = places_of(problem, solution, others), int(solution.totals.moves)
     displaced = int(solution.totals.displaced)

@@ -49,7 +49,7 @@ class Retry(NamedTuple):
 
 
 def new_retry(problem: Problem, rows: Int, all_or_nothing: PlacementGroups) -> Retry:
-    """Return the record of a placement of replicas `rows`, (m,), none of which is chosen yet."""
+    """Return the record of a placement of `rows` in groups `all_or_nothing`, (m,) each, none of which is chosen yet."""
     position = np.full(len(problem.origin), NOWHERE)
     position[rows] = np.arange(len(rows))
     nodes = len(problem.limit)
@@ -77,7 +77,7 @@ def retry(
     rng: Stream,
     transaction: Transaction,
 ) -> None:
-    """Place rows without a node again, together with other new rows, at most `tries` times.
+    """Place rows without a node again by `enforced` rules, with other new rows, at most `tries` times.
 
     A try that places no more rows than it removed is undone. `transaction`: scratch that can hold 2 m moves.
     """

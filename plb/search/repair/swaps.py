@@ -26,7 +26,7 @@ from plb.state.arrays import Problem, Solution, proposed
 def swap_with_lighter(
     problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, metric: int
 ) -> bool:
-    """Swap `row` with a sibling of another role and less load of `metric`; return whether that was possible."""
+    """Swap `row` with a sibling of another role and less load of `metric`; return whether `enforced` rules allow it."""
     if not problem.movable[row]:
         return False
     sibling = problem.sibling[row]
@@ -40,7 +40,7 @@ def swap_with_lighter(
 
 @kernel
 def swap_roles(problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, partner: int) -> bool:
-    """Swap the nodes of siblings `row` and `partner` and move their children along; return whether all followed."""
+    """Swap the nodes of siblings `row` and `partner`; return whether their children could follow, else undo all."""
     length_before, source = draft.transaction.length[0], solution.node[row]
     try_move(problem, solution, draft.transaction, row, solution.node[partner])
     try_move(problem, solution, draft.transaction, partner, source)
@@ -52,9 +52,10 @@ def swap_roles(problem: Problem, solution: Solution, draft: Draft, enforced: Rul
 
 @kernel
 def move_or_swap(problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, metric: int) -> bool:
-    """Move `row` with its children, or swap its role with a sibling of less load of `metric`; return whether.
+    """Move `row` with its children, or swap its role with a sibling of less load of `metric`; return whether it could.
 
-    Targets and siblings are drawn with the same probability; NOWHERE as `metric` allows siblings of any load.
+    Targets and siblings that the `enforced` rules allow are drawn with the same probability; NOWHERE as `metric` allows
+    siblings of any load.
     """
     targets = problem.targets
     swaps = _count_partners(problem, solution, draft, enforced, row, metric)
@@ -88,7 +89,10 @@ def move_or_swap(problem: Problem, solution: Solution, draft: Draft, enforced: R
 def _may_swap(
     problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, sibling: int, metric: int
 ) -> bool:
-    """Return whether `row` may swap its role with a sibling that has less load of a metric; NOWHERE: any load."""
+    """Return whether `enforced` rules allow `row` to swap roles with `sibling`, of less load of `metric`.
+
+    NOWHERE as `metric`: of any load.
+    """
     target = solution.node[sibling]
     if target == NOWHERE or not problem.movable[sibling] or problem.role[sibling] == problem.role[row]:
         return False
@@ -101,7 +105,7 @@ def _may_swap(
 def _count_partners(
     problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, metric: int
 ) -> int:
-    """Return with how many siblings of less load of `metric` (NOWHERE: of any load) replica `row` may swap its role."""
+    """Return with how many siblings of less load of `metric` `row` may swap its role (`_may_swap`)."""
     count = 0
     sibling = problem.sibling[row]
     while sibling != row:
@@ -114,7 +118,7 @@ def _count_partners(
 def _partner(
     problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, metric: int, index: int
 ) -> int:
-    """Return sibling `index` of the siblings with less load of `metric` (NOWHERE: any) that `row` may swap with."""
+    """Return number `index`, from 0, of the siblings that `_count_partners` counts, or NOWHERE."""
     sibling = problem.sibling[row]
     while sibling != row:
         if _may_swap(problem, solution, draft, enforced, row, sibling, metric):
