@@ -170,6 +170,7 @@ class TraceSet:
         return np.arange(len(self.tenant), dtype=np.int64)
 
     def __attrs_post_init__(self) -> None:
+        """Check the shapes, and find the series of each tenant and role, (T, roles), -1 where there is none."""
         self._check_shapes()
         index = np.full((len(self.tenant), len(Role)), -1, np.int32)
         index[self.series_tenant, self.series_role] = np.arange(len(self.series_tenant), dtype=np.int32)

@@ -42,6 +42,7 @@ class Header:
     """Where the data come from: any JSON object, such as region, digest and seed."""
 
     def __attrs_post_init__(self) -> None:
+        """Raise `InvalidValueError` if the step is no whole number, or names of metrics are empty, equal or taken."""
         item, step = f"{self.kind} file", check_number(f"{self.kind} file", "step_seconds", self.step_seconds, low=1.0)
         if not step.is_integer():
             raise InvalidValueError(item, "step_seconds", self.step_seconds, WHOLE_STEP)

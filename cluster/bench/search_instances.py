@@ -76,6 +76,7 @@ class SearchShape:
     """
 
     def __attrs_post_init__(self) -> None:
+        """Raise an error if the sizes are out of range or contradict each other."""
         for name, low in (("nodes", 2), ("metrics", 1), ("siblings", 1)):
             check_count("shape", name, getattr(self, name), low=low)
         if not self.siblings <= self.racks <= self.nodes:

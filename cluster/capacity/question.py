@@ -89,6 +89,7 @@ class Question:
     """The value of the scenario."""
 
     def __attrs_post_init__(self) -> None:
+        """Raise an error if a limit or the range is invalid, or no multiple of the step lies in the range."""
         check_number("capacity", "violations", self.violations)
         check_number("capacity", "refused", self.refused, high=1.0)
         most = _most(self.searched)

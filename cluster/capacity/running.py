@@ -161,6 +161,7 @@ class CapacitySearch:
         console: Console,
         each_repeat: bool = False,
     ) -> None:
+        """Begin a search, or go on with the same one in `folder`; `jobs`: processes; `force`: replace another one."""
         self.subject, self.question, self.folder = subject, question, folder
         self.each_repeat = each_repeat
         """Whether each repeat is also searched by itself."""

@@ -41,6 +41,7 @@ class RunReplay:
     """A recorded run, simulated again up to a time; `progress` gets the simulated seconds at every metering."""
 
     def __init__(self, run: RecordedRun, progress: Callable[[float], None] | None = None) -> None:
+        """Start the simulation of a run; raise `PlbError` if its traces are no longer the recorded ones."""
         self.run = run
         source = read_source(run.scenario).of_repeat(run.repeat)
         self._check_traces(source)

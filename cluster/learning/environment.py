@@ -50,6 +50,7 @@ class PlacementEnvironment(gymnasium.Env[dict[str, Any], np.int64]):
         *,
         longest_steps: int | None = None,
     ) -> None:
+        """Begin without an episode; arguments that are None have defaults, `longest_steps` is as for `Episode`."""
         self.source: JobSource = SyntheticJobs() if source is None else source
         sizes = Dimensions() if dimensions is None else dimensions
         self._begin = partial(Episode, dimensions=sizes, penalties=penalties, longest_steps=longest_steps)

@@ -159,6 +159,7 @@ class Episode:
         *,
         longest_steps: int | None = None,
     ) -> None:
+        """Begin in the step of the first arrival; `longest_steps`: where it is truncated, None: some horizons later."""
         self.dimensions = Dimensions() if dimensions is None else dimensions
         self.penalties = Penalties() if penalties is None else penalties
         self.name, self.jobs = sequence.name, self._arrays(sequence)

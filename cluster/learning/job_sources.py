@@ -120,6 +120,7 @@ class TraceJobs:
     """
 
     def __init__(self, traces: TraceSet, windows: TraceWindows | None = None, name: str = "trace") -> None:
+        """Take windows of `traces`; None: default ones. Raise an error if no tenant lives for the shortest job."""
         self.traces, self.name = traces, name
         self.windows = TraceWindows() if windows is None else windows
         self._metrics = [self._column(resource) for resource in self.windows.resources]

@@ -50,6 +50,7 @@ class Job:
     __reduce__ = made_again
 
     def __attrs_post_init__(self) -> None:
+        """Raise `InvalidValueError` if the arrival or the usage is out of range."""
         check_count("job", "arrival", self.arrival, high=LATEST)
         if self.usage.ndim != 2 or not self.usage.size:
             raise InvalidValueError("job", "usage", self.usage.shape, ALLOWED)
@@ -93,6 +94,7 @@ class JobSequence:
     """Origin of the sequence, such as ``"synthetic/7"``."""
 
     def __attrs_post_init__(self) -> None:
+        """Raise an error if there is no job, resources differ in number, or arrivals are not in order."""
         if not self.jobs:
             raise InvalidValueError("job sequence", "jobs", self.jobs, "at least one job")
         if len({job.usage.shape[1] for job in self.jobs}) > 1:

@@ -47,6 +47,7 @@ class ResultsFolder:
     """A directory to which the results of runs are written as they end; `force` removes existing results."""
 
     def __init__(self, folder: Path, scenario: Scenario, source: Source, *, force: bool = False) -> None:
+        """Clear the directory and write a summary without runs; `source`: the workload, for the stamp."""
         self.folder = folder
         self._head = stamp(scenario, source)
         """The part of the summary that is known before the runs."""

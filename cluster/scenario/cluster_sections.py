@@ -76,6 +76,7 @@ class ClusterSection(Hardware):
     """Time between two meterings ([1] section 8.1: 10)."""
 
     def __attrs_post_init__(self) -> None:
+        """Raise `InvalidValueError` if groups have more nodes than the cluster, or capacities for other metrics."""
         super().__attrs_post_init__()
         grouped = sum(group.nodes for group in self.groups)
         if grouped > self.nodes:
@@ -147,6 +148,7 @@ class Flapping(Section):
     """Duration of each time down, at least a second; the node goes down first."""
 
     def __attrs_post_init__(self) -> None:
+        """Raise `InvalidValueError` unless the flapping ends after its begin."""
         super().__attrs_post_init__()
         if self.until_hours <= self.from_hours:
             allowed = f"more than from_hours, {self.from_hours:g}"

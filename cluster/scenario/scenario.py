@@ -135,6 +135,7 @@ class Scenario:
     """
 
     def __attrs_post_init__(self) -> None:
+        """Add the built-in policies, and raise an error if fields do not agree."""
         names = dict.fromkeys([*BUILT_IN_POLICIES, *self.policies])
         fields_by_policy = {name: {**BUILT_IN_POLICIES.get(name, {}), **self.policies.get(name, {})} for name in names}
         object.__setattr__(self, "policies", fields_by_policy)
@@ -230,7 +231,7 @@ class Scenario:
         return Known(self.policies[policy].get("applications", Known.ALL))
 
     def as_json(self) -> dict[str, Any]:
-        """Return the scenario as plain JSON values, with the selected policies."""
+        """Return the scenario as plain JSON values with the selected policies; fields without effect are left out."""
         plain = attrs.asdict(self)
         del plain["imports"]
         if not self.scaling:

@@ -101,6 +101,7 @@ class Section:
     """A section whose fields are checked when it is created."""
 
     def __attrs_post_init__(self) -> None:
+        """Raise an error for a field out of its range, or for fields that do not agree."""
         values = {field.name: getattr(self, field.name) for field in attrs.fields(type(self))}
         for field in attrs.fields(type(self)):
             check_field(self.label(), field, values[field.name])

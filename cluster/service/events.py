@@ -165,6 +165,7 @@ class ClusterEvent(Struct, kw_only=True, forbid_unknown_fields=True, tag_field="
         getattr(engine, self.method or self.kind)(*values, **({"now": now} if self.takes_time else {}))
 
     def __post_init__(self) -> None:
+        """Raise an error if an object that the event describes is invalid or has too long a name."""
         for name in self.__struct_fields__:
             if isinstance(getattr(self, name), dict) and name in PARTS:
                 check_length(name, getattr(self.part(name), "name", ""))
@@ -305,6 +306,7 @@ class ReportLoads(ClusterEvent, tag="loads", dict=True):
         return 1 + len(self.loads) // 10
 
     def __post_init__(self) -> None:
+        """Raise `InvalidValueError` unless the columns have one length and loads rows of one length."""
         sizes = [len(self.partitions), len(self.nodes), len(self.loads)]
         if self.indices is not None:
             if self.partitions or self.nodes:
@@ -354,6 +356,7 @@ class RequestPlan(ClusterEvent, tag="plan"):
     """Budget of wall time; a plan that it ends is not reproducible, and is kept as it came out."""
 
     def __post_init__(self) -> None:
+        """Raise an error for partitions with a call that takes none, or an invalid budget."""
         if self.partitions is not None and self.call != "place":
             raise InvalidValueError(self.kind, "partitions", self.partitions, 'none, except with call = "place"')
         self.budget()

@@ -53,6 +53,7 @@ class RemoteEngine:
     """
 
     def __init__(self, address: str, config: PlbConfig, *, seed: int = 0, history: DemandHistory | None = None) -> None:
+        """Make a cluster of its own at the service at `address`; the other arguments are as for an engine."""
         self.config = config
         """The settings."""
         self._connection, self._address = connect(address), address
@@ -87,7 +88,7 @@ class RemoteEngine:
         return tell
 
     def report_loads(self, replica_index: Int, loads: Float, *, at: float | None = None) -> None:
-        """Report the loads of m replicas, (m, R), by their indices, (m,)."""
+        """Report the loads of m replicas, (m, R), by their indices, (m,), at the time `at`; None: the latest time."""
         now = at if at is not None and at > self._now else None
         self._tell(events.ReportLoads(indices=replica_index.tolist(), loads=loads.tolist(), at=at, now=now))
 

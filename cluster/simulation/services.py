@@ -87,6 +87,7 @@ class ApplicationUse:
     """
 
     def __init__(self, applications: TenantApplications, nodes: int, metrics: Sequence[str]) -> None:
+        """Begin without meterings; `nodes`: number of nodes of the cluster."""
         count = len(applications.applications)
         self._applications, self._metrics = applications, metrics
         self._meterings = 0

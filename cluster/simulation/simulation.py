@@ -419,6 +419,7 @@ class AutoScaling:
     """Finds, after each metering, the tenants that need more or fewer instances or partitions."""
 
     def __init__(self, cluster: SimulatedCluster, sequence: TenantSequence, tenancies: Tenancies) -> None:
+        """Begin with all tenants at their first size; each is looked at an interval after its arrival."""
         self._cluster, self._sequence, self._tenancies = cluster, sequence, tenancies
         self.sections = [*cluster.scenario.scaling.values()]
         self._names: list[str] = sequence.traces.tenant_names().tolist()

@@ -367,6 +367,7 @@ class Tenancies:
         successor = None
         if tenancy.stateful and has_quorum and primary not in ready:
             successor = next((replica for replica in ready if replica.role == Role.SECONDARY), None)
+        # without a quorum there is nothing to copy from, so the engine must leave the partition alone
         is_suspended = self.serves(partition) and not has_quorum and self.stores_copies(tenancy)
         is_reported = partition in self.plain and self.states.is_plain(partition)
         if successor is not None or is_suspended or not is_reported:

@@ -303,7 +303,7 @@ def renew_readers() -> None:
 
 
 def _keep(stored: Stored, library: Any, name: str, key: str) -> None:
-    """Write an entry to the cache, if another process can use it."""
+    """Write the machine code of a kernel `name` under `key`, if another process can use it; `library`: its module."""
     if library._dynamic_globals:
         logger.info("the machine code of %s is not kept: it has addresses of this process, as of a large array", name)
         return

@@ -152,6 +152,7 @@ class Handle:
     """A pointer to the members of a named tuple, which has to live as long."""
 
     def __init__(self, members: Any) -> None:
+        """Copy the members of a named tuple to memory of the handle's own, whose address kernels get."""
         self._numba_type_, pack = kind_and_packer_of(members)
         self._words = _words_of(self._numba_type_.fields)()
         self.address = addressof(self._words)

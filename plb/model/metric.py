@@ -148,6 +148,7 @@ class Metric(MetricSettings):
     """
 
     def __attrs_post_init__(self) -> None:
+        """Raise an error if a field is invalid, or a buffer and over-booking exclude each other."""
         check_name("metric", self.name)
         super().__attrs_post_init__()
         item = self._item()

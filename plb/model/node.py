@@ -63,6 +63,7 @@ class Node(Described):
     """The progress of the deactivation."""
 
     def __attrs_post_init__(self) -> None:
+        """Convert the fields to their types, and raise an error if one is invalid."""
         check_name("node", self.name)
         item = f"node {self.name}"
         object.__setattr__(self, "capacities", check_loads(item, "capacities", self.capacities))

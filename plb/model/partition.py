@@ -87,6 +87,7 @@ class Replica(Described):
     """
 
     def __attrs_post_init__(self) -> None:
+        """Convert the fields to their types, and raise an error if one is invalid; usual replicas take a short way."""
         check_name("replica", self.node, field="node")
         is_usual = self.state is READY and self.upgrade is UNMARKED and type(self.role) is Role
         is_standing = self.pinned is self.leaving is self.to_be_dropped is False
@@ -147,6 +148,7 @@ class Partition(Described):
     """
 
     def __attrs_post_init__(self) -> None:
+        """Raise an error if a field is invalid, or two primaries stand."""
         check_name("partition", self.name)
         item = f"partition {self.name}"
         check_text(item, "service", self.service)
@@ -244,6 +246,7 @@ class PartitionColumns(Sequence[Partition]):
     __reduce__ = made_again
 
     def __attrs_post_init__(self) -> None:
+        """Broadcast roles and times to all partitions; raise an error if these do not fit, or a row has two primaries."""
         count, shape = len(self.names), self.nodes.shape
         if not isinstance(self.service, str) and len(self.service) != count:
             raise InvalidValueError(ITEM, "service", len(self.service), f"a name, or {count} names")

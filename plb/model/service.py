@@ -100,6 +100,7 @@ class Service(Described):
     """
 
     def __attrs_post_init__(self) -> None:
+        """Convert the fields to their types, and raise an error if one is invalid."""
         check_name("service", self.name)
         item = f"service {self.name}"
         check_count(item, "target_replicas", self.target_replicas, high=MOST_REPLICAS)
@@ -188,6 +189,7 @@ class Application(Described):
     """Upgrade domains that this upgrade has finished. While it runs, they are preferred locations of its replicas."""
 
     def __attrs_post_init__(self) -> None:
+        """Convert the fields to their types, and raise an error if one is invalid or limits contradict each other."""
         check_name("application", self.name)
         item = f"application {self.name}"
         if self.most_nodes is not None:

@@ -337,6 +337,7 @@ class PlbConfig(
     """
 
     def __attrs_post_init__(self) -> None:
+        """Raise an error if settings are invalid, contradict each other or have no effect."""
         super().__attrs_post_init__()
         names = [metric.name for metric in self.metrics]
         if not names:

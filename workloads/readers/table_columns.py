@@ -85,6 +85,7 @@ class TableColumns:
     """Decimal mark, ``.`` or ``,``. None: told from the table."""
 
     def __attrs_post_init__(self) -> None:
+        """Raise an error if the named columns do not go together, or an option is invalid."""
         item = "table"
         if self.time is None and (self.start is None or self.end is None):
             raise ConflictError("table: name the column of the time (time), or those of the start and end of a stay")

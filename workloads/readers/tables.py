@@ -261,6 +261,7 @@ def _stays(
         pl.when(pl.col("refused").is_null() & pl.col(TIME).is_not_null()).then(beyond - first).otherwise(1).alias("n"),
         pl.when(pl.col(END) < last).then(pl.col(END) - origin).alias(END),
     )
+    # a row that is refused keeps one step, in which it is counted
     check = Checker(path)
     most = options.rows_in_memory
     expected = f"at most {most:,}, the rows in memory: a longer step, or more rows"

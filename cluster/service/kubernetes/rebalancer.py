@@ -66,6 +66,7 @@ class Rebalancer:
         past_hours: float = 24.0,
         state: Path | None = None,
     ) -> None:
+        """Begin, or go on from the file `state`; `api` None: evict nothing; plans use the past after `past_hours`."""
         self._log, self._api, self._settings = log, api, settings
         self._most_moves, self._past, self._file = most_moves, past_hours * HOUR, state
         self._engine = PlacementAndLoadBalancing(settings)
