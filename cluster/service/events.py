@@ -356,7 +356,6 @@ class RequestPlan(ClusterEvent, tag="plan"):
     """Budget of wall time; a plan that it ends is not reproducible, and is kept as it came out."""
 
     def __post_init__(self) -> None:
-        """Raise an error for partitions with a call that takes none, or an invalid budget."""
         if self.partitions is not None and self.call != "place":
             raise InvalidValueError(self.kind, "partitions", self.partitions, 'none, except with call = "place"')
         self.budget()

@@ -246,7 +246,7 @@ class PartitionColumns(Sequence[Partition]):
     __reduce__ = made_again
 
     def __attrs_post_init__(self) -> None:
-        """Broadcast roles and times to all partitions; raise an error if these do not fit, or a row has two primaries."""
+        """Broadcast roles and times to all partitions; raise an error if one cannot, or a row has two primaries."""
         count, shape = len(self.names), self.nodes.shape
         if not isinstance(self.service, str) and len(self.service) != count:
             raise InvalidValueError(ITEM, "service", len(self.service), f"a name, or {count} names")
