@@ -43,7 +43,7 @@ def _exceeds_any(problem: Problem, solution: Solution, row: int, target: int) ->
 
 @kernel
 def refuses_exchange(problem: Problem, solution: Solution, enforced: RuleMask, proposal: Proposal) -> bool:
-    """Return whether an exchange would exceed a capacity of an application on one of the nodes."""
+    """Return whether an exchange would exceed an application's capacity on a node; false if not `enforced`."""
     if not problem.grouped or not enforced >> RULE & 1:
         return False
     row, target, partner, source = proposal
@@ -156,7 +156,7 @@ class ApplicationFull(RuledOut):
 
     @property
     def distance(self) -> float:
-        """The missing share of the need."""
+        """What is missing, as a share of what the replica needs; 1 if it needs nothing."""
         return (self.load + self.needed - self.limit) / self.needed if self.needed > 0 else 1.0
 
     def changes(self, node: str, unmet: tuple[UnmetClause, ...]) -> Iterator[str]:
@@ -259,7 +259,7 @@ def _reason(named: NamedSolution, phase: Phase, row: int) -> Reason:
 
 
 def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
-    """Return `Problem.application_leaving` by name."""
+    """Return `Problem.application_leaving`, (A, N, R) quanta of departing replicas, by its name."""
     table, applications = state.rows, state.applications
     leaving = np.zeros((applications.capacity, len(state.nodes), len(state.config.metrics)), np.int64)
     if applications.capacity:

@@ -35,7 +35,7 @@ def new_sums(problem: Problem) -> dict[str, Any]:
 
 @kernel(shared=True)
 def count_replica(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
-    """Add `row` (`sign` 1) to the sums of its application on `node`, or take it away (−1)."""
+    """Add `row` (`sign` 1) to its application's sums on `node` in `solution`, or take it away (-1)."""
     application = problem.application[row]
     if application == NOWHERE:
         return
@@ -227,7 +227,7 @@ def reservation_violations(named: NamedSolution) -> list[ReservationViolation]:
 
 
 def _violation(named: NamedSolution, node: int, metric: int) -> ReservationViolation:
-    """Return the verdict on a node and a metric."""
+    """Return the verdict on a node that exceeds its limit of a metric by reservations; both are indices."""
     problem, solution, quanta = named.problem, named.solution, named.state.quanta
     name = named.state.config.metrics[metric].name
     return ReservationViolation(

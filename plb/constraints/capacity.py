@@ -46,7 +46,7 @@ def refuses(problem: Problem, solution: Solution, enforced: RuleMask, row: int, 
 
 @kernel(inline=True)
 def refuses_exchange(problem: Problem, solution: Solution, enforced: RuleMask, proposal: Proposal) -> bool:
-    """Return whether an exchange would overfill one of its nodes."""
+    """Return whether an exchange of two replicas would overfill one of the nodes; false if not `enforced`."""
     if not enforced >> RULE & 1:
         return False
     row, target, partner, source = proposal
@@ -285,7 +285,7 @@ class Full(RuledOut):
 
     @property
     def distance(self) -> float:
-        """The largest missing share of the need."""
+        """What is missing, as a share of what is needed, of the metric with the largest share; 1 without shortages."""
         return max((shortage.missing / shortage.needed for shortage in self.shortages), default=1.0)
 
     def changes(self, node: str, unmet: tuple[UnmetClause, ...]) -> Iterator[str]:

@@ -99,13 +99,13 @@ class RuleDescription:
     """Returns the parts of its condition on a row that a node does not satisfy; None for a rule without clauses."""
 
     def diagnosis(self, excluded: ExcludedNodes) -> RuledOut:
-        """Return why the rule excludes nodes."""
+        """Return why the rule excludes the nodes of `excluded`, all together, with the numbers that it compared."""
         if self.ruled_out is None:
             return Refused(self.rule.name.lower(), len(excluded.nodes), self.words)
         return self.ruled_out(excluded)
 
     def diagnoses(self, excluded: ExcludedNodes) -> Sequence[RuledOut]:
-        """Return why the rule excludes each of the nodes alone."""
+        """Return why the rule excludes each node of `excluded`, one entry a node, in their order."""
         if self.ruled_out_alone is not None:
             return self.ruled_out_alone(excluded)
         if self.ruled_out is None:

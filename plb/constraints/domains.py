@@ -311,14 +311,14 @@ def _ruled_out(excluded: ExcludedNodes) -> Crowded:
 
 
 def _ruled_out_alone(excluded: ExcludedNodes) -> list[Crowded]:
-    """Return the full domain of each of the excluded nodes."""
+    """Return for each excluded node, in their order, the full domain that excludes it."""
     domains, rule = _full_domains(excluded), excluded.rule.name.lower()
     crowded = {full.domain: Crowded(rule, 1, (full,)) for full in {id(full): full for full in domains}.values()}
     return [crowded[full.domain] for full in domains]
 
 
 def _full_domains(excluded: ExcludedNodes) -> list[FullDomain]:
-    """Return the full domain of each excluded node."""
+    """Return for each excluded node, in their order, the first domain, from the top down, that takes no replica."""
     named, nodes = excluded.named, excluded.nodes
     levels = np.full(len(nodes), NOWHERE)
     _find_levels(named.problem, named.solution, int(excluded.rule), excluded.row, nodes, levels)
@@ -426,7 +426,7 @@ def _domains_beside(named: NamedSolution, level: int, row: int) -> Int:
 
 
 def _domain_name(named: NamedSolution, level: int, node: int) -> str:
-    """Return the name of the domain of a node at a level."""
+    """Return the name of the domain of a node at a level, such as ``"fd:/dc1/rack0"`` or ``"ud0"``."""
     if named.problem.domain_rule[level] == UPGRADE_DOMAIN:
         return named.state.nodes[node].upgrade_domain_name
     return "fd:/" + "/".join(named.state.nodes[node].fault_domain_path[: level + 1])

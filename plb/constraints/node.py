@@ -91,7 +91,7 @@ def _ruled_out(excluded: ExcludedNodes) -> OutOfService:
 
 
 def _state_of(node: Node) -> str:
-    """Return the availability of a node in words."""
+    """Return the availability of a node in words: ``"down"``, ``"up"``, or how far it is deactivated."""
     if not node.up:
         return "down"
     if node.deactivation_intent is DeactivationIntent.NONE:

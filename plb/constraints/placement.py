@@ -102,7 +102,7 @@ def _ruled_out(excluded: ExcludedNodes) -> Infeasible:
 
 
 def _unknown_properties(named: NamedSolution, expression: Expression) -> tuple[str, ...]:
-    """Return the properties of an expression that no node has."""
+    """Return the properties that an expression compares and that no node of the cluster has."""
     key = (Rule.PLACEMENT, "properties")
     if key not in named.kept:
         named.kept[key] = {name for node in named.state.nodes for name in node.placement_properties}

@@ -50,7 +50,7 @@ def _is_held_out(held_out: Int, node: int) -> bool:
 
 @kernel(inline=True)
 def _fragmentation_after(problem: Problem, solution: Solution, proposal: Proposal) -> float:
-    """Return F(X) after a proposal; O(R) per held-out node."""
+    """Return F(X), the load of held-out nodes as a share, summed over the nodes, after a proposal; O(R) per node."""
     incoming, outgoing = problem.load[proposal.row], problem.load[proposal.partner]
     metrics = solution.node_load.shape[1]
     fragmentation = 0.0

@@ -165,7 +165,7 @@ def from_scratch(problem: Problem, solution: Solution) -> None:
 
 @kernel
 def sum_nodes(problem: Problem, solution: Solution) -> None:
-    """Add the counted nodes to Σx and Σx²."""
+    """Add the loads x of the counted nodes to `Solution.total`, Σx, and `Solution.squares`, Σx²."""
     for node in range(solution.node_load.shape[0]):
         for metric in range(solution.node_load.shape[1]):
             if problem.counted_for[node, metric]:

@@ -33,7 +33,7 @@ BY_TRIAL = _IMBALANCE
 
 @kernel(inline=True)
 def present_values(solution: Solution) -> TermValues:
-    """Return the terms of the present solution, for kernels."""
+    """Return the values of all terms in the present solution, for kernels; `values_of` is for Python."""
     return TermValues(
         solution.totals.movement,
         solution.totals.imbalance,

@@ -55,13 +55,15 @@ class WorkToPlace:
         )
 
     def of(self, domain: ServiceDomain | None) -> Work:
-        """Return the work for a domain; None: for all services."""
+        """Return the work of placement for a service domain; None: for all services."""
         records = [record for record in self._records if domain is None or record.service in domain.services]
         if self._related:
+            # parents come before their children
             records.sort(key=lambda record: self._state.services[record.service].affinity_to is not None)
         node = self._state.rows.node
         handovers = [handover for record in records if (handover := handover_of(self._state, record)) is not None]
         promoted = {handover.partition for handover in handovers if handover.primary == NOWHERE and handover.returns}
+        # where a secondary is promoted, the missing primary gets no other place
         missing = [
             row
             for record in records

@@ -74,7 +74,7 @@ class PhaseLog:
         self._bounding.update(budgets)
 
     def note_end(self, phase: Phase, result: Annealed) -> None:
-        """Note the end of a search."""
+        """Note the end of a search of `phase`: its reason, temperature and counts of proposals, from its `result`."""
         self.phases.append(phase)
         self.end = result.end_reason
         if phase is Phase.BALANCING:

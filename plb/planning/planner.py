@@ -195,7 +195,7 @@ class Planner:
         return configuration.violation_probabilities
 
     def _next_missing(self, partition: str) -> int:
-        """Return the row of the first replica that a partition misses."""
+        """Return the row of the first replica that a partition misses; raise `ConflictError` if it misses none."""
         rows = self.state.partition(partition).rows
         missing = [row for row in rows if self.state.rows.node[row] == NOWHERE]
         if not missing:

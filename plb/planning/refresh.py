@@ -99,7 +99,7 @@ class Refresh:
         return Action.NONE_NEEDED
 
     def _place(self) -> Action:
-        """Run placement if it has work; with moves of existing replicas in its second variant."""
+        """Run placement if it has work, in its second variant with moves of existing replicas; return the action."""
         if not (self.work.is_any or self.work.everywhere):
             return self._idle(Stage.PLACEMENT, Idle.NOTHING_TO_PLACE)
         config = self.scheduler.config
@@ -115,7 +115,7 @@ class Refresh:
         return Action.PLACEMENT_WITH_MOVE if with_moves else Action.PLACEMENT
 
     def _check_constraints(self) -> Action:
-        """Run a repair if anything is broken and repairs are allowed."""
+        """Run a repair if anything is broken and the settings allow repairs; return the action of the refresh."""
         is_light = self.scheduler.is_light(self.domain.services, self.now)
         if self.scheduler.is_switched_off(Stage.CONSTRAINT_CHECK):
             return self._idle(Stage.CONSTRAINT_CHECK, Idle.SWITCHED_OFF)
@@ -128,7 +128,7 @@ class Refresh:
         return Action.CONSTRAINT_CHECK
 
     def _balance(self) -> Action:
-        """Run balancing if anything is unbalanced, and neither delays, throttles nor the last result forbid it."""
+        """Balance if a metric is uneven and no delay, throttle or earlier result forbids it; return the action."""
         if self.scheduler.is_switched_off(Stage.BALANCING):
             return self._idle(Stage.BALANCING, Idle.SWITCHED_OFF)
         if not self.run.is_anything_movable:

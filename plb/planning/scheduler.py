@@ -85,7 +85,7 @@ class DomainRecord:
     """For each partition with issued moves: when they were issued, the partition's version then, and the swaps."""
 
     def copied(self) -> DomainRecord:
-        """Return a copy that does not follow later changes."""
+        """Return a copy whose mappings do not follow later changes of this record."""
         return attrs.evolve(
             self,
             last_run=dict(self.last_run),
@@ -146,7 +146,7 @@ class Scheduler:
         return [stage for _, _, stage in sorted(due, key=lambda entry: entry[:2])]
 
     def is_switched_off(self, stage: Stage) -> bool:
-        """Return whether the settings exclude a stage."""
+        """Return whether the settings exclude a stage: repair or balancing; placement is never excluded."""
         config = self.config
         if stage is Stage.CONSTRAINT_CHECK:
             return not config.constraint_check_enabled

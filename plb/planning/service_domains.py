@@ -39,7 +39,7 @@ class ServiceDomains:
         """Version of the services, and whether they are one domain."""
 
     def found(self) -> list[ServiceDomain]:
-        """Return the service domains of the present services."""
+        """Return the service domains of the present services, kept until services change."""
         state = self._state
         if self._version != state.services_version:
             limited = state.applications.reserved_metrics()

@@ -324,7 +324,7 @@ class RoleChanges:
         return waits_for_budget
 
     def _promote(self, handover: Handover) -> None:
-        """Promote a secondary of a partition without a primary."""
+        """Promote a secondary of a partition without a primary, in copies of the arrays, or report that none can be."""
         state = self.state
         record = state.partition(handover.partition)
         load = load_of_next_primary(state, record)

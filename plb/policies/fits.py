@@ -32,7 +32,7 @@ def not_deactivated(configuration: Configuration, nodes: Int) -> Int:
 
 
 def weighted(weighting: Weighting, configuration: Configuration, shares: Float) -> Float:
-    """Return W, (n,), of n loads of nodes, `shares`: (n, R) shares of the capacities."""
+    """Return W, (n,), the combined load of n nodes from `shares`, (n, R), their loads as shares of the capacities."""
     if weighting is Weighting.MAX:
         return np.asarray(shares.max(axis=1), np.float64)
     return np.asarray((shares * metric_weights(configuration)).sum(axis=1), np.float64)
@@ -56,7 +56,7 @@ class BestFit:
         self.name, self._weighting = f"best_fit_{weighting.value}", weighting
 
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
-        """Return the first of the feasible `nodes`, (n,), with the largest W after replica `row` is placed there."""
+        """Return the first of feasible `nodes`, (n,), with the largest combined load W with replica `row` there."""
         return fullest(self._weighting, configuration, row, nodes)
 
 
@@ -67,22 +67,22 @@ class WorstFit:
         self.name, self._weighting = f"worst_fit_{weighting.value}", weighting
 
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
-        """Return the first of the feasible `nodes`, (n,), with the smallest W after replica `row` is placed there."""
+        """Return the first of feasible `nodes`, (n,), with the smallest combined load W with replica `row` there."""
         return emptiest(self._weighting, configuration, row, nodes)
 
 
 def fullest(weighting: Weighting, configuration: Configuration, row: int, nodes: Int) -> int:
-    """Return the first of `nodes`, (n,), with the largest W after replica `row` is placed there."""
+    """Return the first of `nodes`, (n,), with the largest combined load W with replica `row` placed there."""
     return int(nodes[_combined_loads_with(weighting, configuration, row, nodes).argmax()])
 
 
 def emptiest(weighting: Weighting, configuration: Configuration, row: int, nodes: Int) -> int:
-    """Return the first of `nodes`, (n,), with the smallest W after replica `row` is placed there."""
+    """Return the first of `nodes`, (n,), with the smallest combined load W with replica `row` placed there."""
     return int(nodes[_combined_loads_with(weighting, configuration, row, nodes).argmin()])
 
 
 def _combined_loads_with(weighting: Weighting, configuration: Configuration, row: int, nodes: Int) -> Float:
-    """Return W of each of `nodes`, (n,), after replica `row` is placed there."""
+    """Return W, the combined load by `weighting`, of each of `nodes`, (n,), after replica `row` is placed there."""
     return weighted(weighting, configuration, shares_with(configuration, row, nodes))
 
 

@@ -105,7 +105,7 @@ def algorithm_names() -> tuple[str, ...]:
 
 
 def parse_algorithm(name: str) -> Algorithm:
-    """Return the algorithm of a name, or raise `UnknownNameError`."""
+    """Return the algorithm that a name describes, such as ``"FFD-Avg"``, or raise `UnknownNameError`."""
     if name in BASELINES:
         return BASELINES[name]
     for form in _FORMS:
@@ -159,7 +159,7 @@ def run(context: SolverContext, algorithm: Algorithm, rules: Rules, report: Repo
 
 
 def first_fit_plan(context: SolverContext) -> ProvisioningPlan:
-    """Return First Fit's plan; it is never stopped."""
+    """Return First Fit's plan of the instance; the end of the time does not stop it."""
     order, never = np.arange(len(context.demand)), np.zeros(1, np.int64)
 
     def pack(packing: Packing) -> int:
@@ -227,7 +227,7 @@ def _plan_with_fewest_nodes(
 
 
 def _order(context: SolverContext, algorithm: Algorithm, rules: Rules) -> Int:
-    """Return the applications, (L,), in the order of an algorithm."""
+    """Return the applications, (L,) indices, by descending size if the algorithm is decreasing, else as given."""
     return (
         order_of(_application_sizes(context, algorithm, rules))
         if algorithm.decreasing
@@ -280,7 +280,7 @@ def _place_all(context: SolverContext, algorithm: Algorithm, rules: Rules, order
 
 
 def _sort_slots(packing: Packing) -> None:
-    """Sort the slots of each application by their nodes."""
+    """Sort the slots in use of each application by their nodes, in place."""
     slot, application = used_slots(packing)
     in_order = slot[np.lexsort((packing.node[slot], application))]
     packing.node[slot], packing.placed[slot] = packing.node[in_order], packing.placed[in_order]

@@ -162,7 +162,7 @@ class Model(NamedTuple):
 
 
 def model_of(instance: Instance) -> Model:
-    """Return the model of an instance."""
+    """Return what the programs of an instance have in common for any number of nodes."""
     limits = instance.affinity
     most = np.stack([_most_on_a_node(instance, instance.capacity(node)) for node in instance.nodes])
     arcs = tuple((limits.source != limits.target) & (limits.most < row[limits.target]) for row in most)

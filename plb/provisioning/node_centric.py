@@ -164,7 +164,7 @@ def drop_completed(filling: Filling, remaining: int) -> int:
 
 @kernel
 def reset_limits(filling: Filling) -> None:
-    """Reset the limits of the present node."""
+    """Forget the limits of the node that was filled: `allowed` is `ANY_NUMBER` again, and none is limited."""
     for position in range(filling.limited_count[0]):
         filling.allowed[filling.limited[position]] = ANY_NUMBER
     filling.limited_count[0] = 0
@@ -172,7 +172,7 @@ def reset_limits(filling: Filling) -> None:
 
 @kernel
 def set_weights(packing: Packing, filling: Filling, node: int) -> None:
-    """Write `filling.weights` from the free capacity of a node."""
+    """Write `filling.weights`, (D,), with which `score_of` rates applications, from the free capacity of a node."""
     for dimension in range(len(filling.weights)):
         capacity = filling.capacity[dimension]
         share = packing.free[node, dimension] / capacity
@@ -319,7 +319,7 @@ def match(packing: Packing, filling: Filling, matches: Matches) -> int:
 
 @kernel
 def _best_node(matches: Matches) -> int:
-    """Return the first node with the highest score."""
+    """Return the first node whose best application has the highest score of all."""
     chosen = 0
     for node in range(1, len(matches.score)):
         if matches.score[node] > matches.score[chosen]:

@@ -326,7 +326,7 @@ def add_node(residual: Residual, packing: Packing, node: int) -> None:
 
 @kernel
 def reweigh(residual: Residual) -> None:
-    """Compute the weights from the present totals."""
+    """Compute the weights of free capacity in `residual` from its totals over the nodes in use."""
     for dimension in range(len(residual.shares)):
         residual.shares[dimension] = residual.totals[dimension] / residual.capacity[dimension]
     weigh(residual.measure, residual.shares, max(1.0, float(residual.nodes[0])), residual.per_unit)

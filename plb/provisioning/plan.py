@@ -129,7 +129,7 @@ def _row_faults(plan: ProvisioningPlan) -> Iterator[str]:
 
 
 def _wrongly_placed(plan: ProvisioningPlan) -> Iterator[str]:
-    """Yield the applications with more or fewer replicas on nodes than they have."""
+    """Yield in words the applications with more or fewer replicas on nodes than they have."""
     instance = plan.instance
     placed = np.bincount(plan.application, plan.count, minlength=len(instance.applications)).astype(np.int64)
     wrong = np.flatnonzero(placed != instance.replicas)
@@ -145,7 +145,7 @@ def _wrongly_placed(plan: ProvisioningPlan) -> Iterator[str]:
 
 
 def _too_many_nodes(plan: ProvisioningPlan) -> Iterator[str]:
-    """Yield the types with more nodes in use than there are."""
+    """Yield in words each node type of which more nodes are in use than there are."""
     used = np.bincount(plan.kind, minlength=len(plan.instance.nodes))
     for kind, node_type in enumerate(plan.instance.nodes):
         if node_type.count is not None and used[kind] > node_type.count:
@@ -153,7 +153,7 @@ def _too_many_nodes(plan: ProvisioningPlan) -> Iterator[str]:
 
 
 def _overfull(plan: ProvisioningPlan) -> Iterator[str]:
-    """Yield the nodes on which demand exceeds capacity."""
+    """Yield in words each node, resource and time point at which demand exceeds capacity."""
     instance = plan.instance
     names, capacity = plan.node_names(), np.stack([node_type.capacity for node_type in instance.nodes])
     for resource, name in enumerate(instance.resources):
@@ -177,7 +177,7 @@ def _overfull(plan: ProvisioningPlan) -> Iterator[str]:
 
 
 def _beyond_limits(plan: ProvisioningPlan) -> Iterator[str]:
-    """Yield the limits between applications that are broken."""
+    """Yield in words each limit between applications that is exceeded on a node."""
     instance, limits = plan.instance, plan.instance.affinity
     names, pairs = plan.node_names(), _pairs(plan)
     by_pair = np.argsort(pairs, kind="stable")

@@ -150,7 +150,7 @@ def _replicas_at_original(search: SearchState) -> Int:
 
 
 def _drop_empty(search: SearchState) -> None:
-    """Remove the nodes without replicas from the nodes in use."""
+    """Remove the nodes without replicas from `used`, the nodes in use."""
     neighbourhood = search.neighbourhood
     used = neighbourhood.used[: neighbourhood.nodes[0]]
     kept = used[search.by_node.head[used] != NOTHING]

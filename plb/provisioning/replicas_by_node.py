@@ -45,7 +45,7 @@ def no_replicas(packing: Packing) -> ReplicasByNode:
 
 @kernel
 def slot_of(by_node: ReplicasByNode, application: int, node: int) -> int:
-    """Return the slot of an application on a node, or `NOTHING`."""
+    """Return the slot with the replicas of an application on a node, or `NOTHING`."""
     slot = int(by_node.head[node])
     while slot != NOTHING and by_node.owner[slot] != application:
         slot = int(by_node.next[slot])

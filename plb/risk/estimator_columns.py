@@ -191,7 +191,7 @@ class _Layout(NamedTuple):
 
 
 def _layout_of(predictor: Single) -> _Layout:
-    """Return the layout of the columns of a predictor."""
+    """Return how many columns a predictor has, and how they are read."""
     if isinstance(predictor, NSigma):
         return _Layout(N_SIGMA, predictor.history, predictor.n, predictor.form is Form.RELEASED)
     if isinstance(predictor, MachinePercentile):
@@ -200,7 +200,7 @@ def _layout_of(predictor: Single) -> _Layout:
 
 
 def _columns_of_predictor(predictor: Single, shown: Shown) -> Int:
-    """Return the columns of one predictor, (m, R, c) quanta."""
+    """Return the columns of one predictor for m replicas, (m, R, c) quanta; a cold replica counts at its limit."""
     limit = shown.limit[:, :, np.newaxis]
     if isinstance(predictor, BorgDefault):
         return np.asarray(np.ceil(predictor.phi * limit), np.int64)

@@ -235,7 +235,7 @@ def extensions_of(
 
 
 def energy_with(extensions: Extensions | None, problem: Problem, solution: Solution) -> Energy:
-    """Return the energy of a solution, including extension terms."""
+    """Return the energy of a solution with the weighted extension terms, and all terms; None: no extensions."""
     energy = energy_of_solution(problem, solution)
     if extensions is None or not extensions.terms:
         return energy

@@ -285,7 +285,7 @@ def _unblock(problem: Problem, solution: Solution, queue: _Queue, row: int) -> N
 
 @kernel
 def _join_crowd(queue: _Queue, step: int, side: int) -> None:
-    """Add `step` to the crowd of its end `side`, 0 or 1."""
+    """Add `step` to the crowd, the steps that wait for free load, of its target (`side` 0) or source (1)."""
     node, leaf = queue.end[side, step], queue.leaf[side, step]
     for metric in range(queue.growth.shape[1]):
         growth = queue.growth[step, metric] if side == 0 else -queue.growth[step, metric]
@@ -348,7 +348,7 @@ def _is_free(queue: _Queue, node: int, place: int) -> bool:
 
 @kernel
 def _push(queue: _Queue, heap: int, step: int) -> None:
-    """Add `step` to the heap CANDIDATES or FREE."""
+    """Add `step` to the binary heap `heap`, CANDIDATES or FREE, which is ordered by the numbers of steps."""
     place = queue.size[heap]
     queue.size[heap] += 1
     while place and queue.heap[heap, (place - 1) // 2] > step:
@@ -359,7 +359,7 @@ def _push(queue: _Queue, heap: int, step: int) -> None:
 
 @kernel
 def _pop(queue: _Queue, heap: int) -> None:
-    """Remove the first step of the heap CANDIDATES or FREE."""
+    """Remove the step with the lowest number from the binary heap `heap`, CANDIDATES or FREE."""
     queue.size[heap] -= 1
     size, place, lower = queue.size[heap], 0, 1
     last = queue.heap[heap, size]

@@ -89,7 +89,7 @@ def _overfilling(configuration: Configuration, application: int) -> Iterator[int
 
 
 def _rows_on(configuration: Configuration, application: int, node: int) -> list[int]:
-    """Return the rows of an application on a node, ascending."""
+    """Return the rows, ascending, of the application's replicas on a node, without leaving ones; both are indices."""
     problem, solution = configuration.problem, configuration.solution
     is_there = (problem.application == application) & (solution.node == node) & ~problem.leaving
     return np.flatnonzero(is_there & (solution.node != NOWHERE)).tolist()

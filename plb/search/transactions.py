@@ -215,7 +215,7 @@ def undo_tried_with_terms(problem: Problem, solution: Solution, draft: Draft, le
 
 @kernel
 def keep_transaction(transaction: Transaction, best: Transaction) -> None:
-    """Copy `transaction` to `best`."""
+    """Copy the moves of `transaction` to `best`, which can hold as many."""
     for entry in range(transaction.length[0]):
         best.row[entry] = transaction.row[entry]
         best.source[entry] = transaction.source[entry]

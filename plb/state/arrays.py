@@ -397,7 +397,7 @@ def moves_of(solution: Solution) -> int:
 
 
 def siblings_of(problem: Problem, row: int) -> Iterator[int]:
-    """Yield the rows of the partition of `row`, `row` first."""
+    """Yield the rows of all replicas of the partition of `row`, first `row` itself."""
     sibling = row
     while True:
         yield sibling

@@ -159,7 +159,7 @@ class ClusterState:
         self.partitions_made += len(records)
 
     def forget_partition(self, record: PartitionRecord) -> None:
-        """Remove a partition, after its rows were released."""
+        """Remove the partition of `record`, whose rows were released, and raise the versions that depend on it."""
         del self.partitions[record.name]
         self._partition_names = None
         del self.service_partitions[record.service][record.name]

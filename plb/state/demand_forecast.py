@@ -41,7 +41,7 @@ class DueQueue(NamedTuple):
 
 
 def empty_queue(rows: int) -> DueQueue:
-    """Return a queue for a number of rows, none of which is due."""
+    """Return a queue for `rows` rows, none of which is ever due."""
     return DueQueue(
         np.full(rows, NEVER), np.zeros(rows, np.int64), np.full(rows, NOWHERE, np.int64), np.zeros(1, np.int64)
     )

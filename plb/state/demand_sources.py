@@ -329,7 +329,7 @@ class HistoricalForecast(Forecast):
         return share
 
     def _present_demand(self, state: ClusterState, problem: Problem, solution: Solution) -> Int:
-        """Return the present demand on each node, (N, R) quanta."""
+        """Return the summed present demand of the replicas on each node, (N, R) quanta."""
         rows = _standing(problem, solution)
         demand = np.zeros(problem.threshold.shape, np.int64)
         np.add.at(demand, solution.node[rows], self._present_of(state, rows))

@@ -258,7 +258,7 @@ def check_moves(state: ClusterState, moves: Sequence[Move], *, leaving: bool) ->
 
 
 def _check_fields(move: Move) -> None:
-    """Raise an error for a move whose fields do not fit its kind."""
+    """Raise an error for a move whose role, source, target or index does not fit its kind."""
     check_kind("move", "kind", move.kind, MoveKind)
     check_kind("move", "role", move.role, Role)
     check_kind("move", "reason", move.reason, Reason)
@@ -299,7 +299,7 @@ class _Replay:
     """Name of the partition and index of the node of each departing end that the moves leave."""
 
     def make_all(self, moves: Iterable[Move]) -> None:
-        """Check moves, and record what they change."""
+        """Check moves one after the other, and record what they change in `replicas`; the state stays as it is."""
         for move in moves:
             _check_fields(move)
             self._make(move)

@@ -240,7 +240,7 @@ def _slots_of_new(state: ClusterState, batch: _Batch) -> _Slots:
 
 
 def _loads(state: ClusterState, slots: _Slots) -> Int:
-    """Return the default loads of slots, (m, R) quanta."""
+    """Return the default load of the service and role of each of m slots, (m, R) quanta."""
     kinds = [service * len(Role) + role for service, role in zip(slots.service, slots.role, strict=True)]
     index_of = {kind: index for index, kind in enumerate(dict.fromkeys(kinds))}
     has_metric = state.service_table.has_metric

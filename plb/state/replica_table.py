@@ -145,7 +145,7 @@ class _NotedRows:
         self._merged = None
 
     def append(self, rows: Int) -> None:
-        """Add an array of rows, (n,)."""
+        """Add an array of rows, (n,), to the set."""
         if len(rows) < SHORT_ARRAY:
             self.update(rows.tolist())
             return
@@ -277,7 +277,7 @@ class RowTable:
         return rows
 
     def release(self, row: int) -> None:
-        """Give a row back; it becomes as if never used."""
+        """Give a row back: it is free, without load, node, flags and past, and counts as changed."""
         self.load[row] = 0
         self.largest_demand[row] = 0.0
         self.seen[row] = 0

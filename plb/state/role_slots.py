@@ -233,7 +233,7 @@ def _fill_nodes_of(state: ClusterState, topology: Topology, record: PartitionRec
 
 
 def surplus_of(state: ClusterState, record: PartitionRecord) -> int:
-    """Return how many replicas a partition has too many."""
+    """Return how many replicas a partition has above its target, or as its description says; 0 if none."""
     service = state.services[record.service]
     if service.on_every_node:
         return record.misplaced
@@ -395,7 +395,7 @@ def _note_mark(state: ClusterState, row: int, replica: Replica) -> None:
 
 
 def _set_marked(state: ClusterState, record: PartitionRecord) -> None:
-    """Set `RowTable.marked` for the rows of a partition."""
+    """Set `RowTable.marked`, which no repair moves, for the rows of a partition from the marks of upgrades."""
     table, rows = state.rows, np.array(record.rows, np.int64)
     if not record.upgrading:  # no replica is marked
         table.marked[rows] = False

@@ -285,7 +285,7 @@ def _with_availability(state: ClusterState, before: Topology, nodes: list[int]) 
 
 
 def build_topology(state: ClusterState) -> Topology:
-    """Return the topology of the present nodes."""
+    """Return the tables of the present nodes, all computed anew."""
     receives = receiving_nodes(state.nodes)
     counted = receives[0].copy()
     drained = drained_nodes(state.nodes, drains=state.config.drain_removed_nodes)

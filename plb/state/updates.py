@@ -379,7 +379,7 @@ def set_move_cost(state: ClusterState, partition: str, role: Role | str, cost: M
 
 
 def _check_role(state: ClusterState, record: PartitionRecord, role: Role) -> None:
-    """Refuse a role that no replica of the partition can have."""
+    """Raise `InvalidValueError` for a role that no replica of the partition can have."""
     roles = roles_of(state.services[record.service])
     if role not in roles:
         names = " or ".join(allowed.name for allowed in roles)

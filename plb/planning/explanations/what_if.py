@@ -41,7 +41,7 @@ class WhatIf:
         self._masks = placement_masks(state.config)
 
     def of(self, row: int) -> Alternatives:
-        """Return the alternatives of the replica `row`."""
+        """Return the alternatives of replica `row`: each node with its energy, or with what closes it."""
         origin_node = int(self._solution.node[row])
         problem = self._problem
         present_place = None if origin_node == NOWHERE else self._present(row, origin_node)
@@ -102,7 +102,7 @@ class WhatIf:
         return totals
 
     def _present(self, row: int, node: int) -> Place:
-        """Return the alternative of `node` for replica `row`, which is placed there."""
+        """Return the energy and the violation probability of `node` for replica `row`, which is placed there."""
         solution, repetitions = self._solution, self._problem.weights.repetitions
         assert solution.node[row] == node
         return Place(

@@ -240,7 +240,7 @@ class LiveState:
         return problem_of_domain(self._state, topology, demand_forecast, self.problem, tables)
 
     def _make(self, topology: Topology, tables: ServiceTables, demand_forecast: Forecast) -> None:
-        """Make all arrays new, in the memory of the old ones."""
+        """Make problem, solution and lists new from the state, in the memory of the old arrays."""
         for name in ("problem", "solution"):  # after an error there may be only one
             vars(self).pop(name, None)
         self.problem = build_problem(self._state, topology, demand_forecast, tables)

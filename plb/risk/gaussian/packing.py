@@ -291,7 +291,7 @@ class Machines:
         return least
 
     def _new(self) -> int:
-        """Open an empty machine and return it."""
+        """Open an empty machine and return its number; the arrays double if they are full."""
         if self._open == len(self._size):
             self._size = np.concatenate([self._size, np.zeros_like(self._size)])
             self._variance = np.concatenate([self._variance, np.zeros_like(self._variance)])

@@ -209,7 +209,7 @@ def _changes(column: Int) -> npt.NDArray[np.bool_]:
 
 
 def _whole(name: str, values: npt.ArrayLike) -> Int:
-    """Return the column `name` as whole numbers, or refuse it."""
+    """Return the column `name` as 64-bit whole numbers, (N,); raise `InvalidValueError` for other values."""
     column: npt.NDArray[Any] = np.asarray(values)
     if column.ndim != 1 or (column.size and column.dtype.kind not in "iu"):
         raise InvalidValueError(ITEM, name, f"{column.dtype} {column.shape}", "one column of whole numbers")
@@ -219,7 +219,7 @@ def _whole(name: str, values: npt.ArrayLike) -> Int:
 
 
 def _amounts(name: str, values: npt.ArrayLike) -> Float:
-    """Return the column `name`, ``"usage"`` or ``"limit"``, as allowed amounts, or refuse it."""
+    """Return the column `name`, ``"usage"`` or ``"limit"``, as allowed amounts, (N,), or raise `InvalidValueError`."""
     column: npt.NDArray[Any] = np.asarray(values)
     if column.ndim != 1 or (column.size and column.dtype.kind not in "iuf"):
         raise InvalidValueError(ITEM, name, f"{column.dtype} {column.shape}", "one column of numbers")

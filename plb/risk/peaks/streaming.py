@@ -135,7 +135,7 @@ class _Fraction:
         self._phi = predictor.phi
 
     def update(self, step: _Step) -> float:
-        """Return the prediction after one more step."""
+        """Return the peak that is predicted at a step."""
         return self._phi * step.total_limit
 
 
@@ -151,7 +151,7 @@ class _Windows:
         self._scratch = [np.empty(predictor.history) for _ in range(4)]
 
     def update(self, step: _Step) -> float:
-        """Return the prediction after one more step."""
+        """Add a step to the windows, and return the peak that is predicted at it."""
         predictor, history = self._predictor, self._predictor.history
         used = step.capped if predictor.cap else step.usage
         rows, seen = self._recent.add(step.tasks, used, step.limit)
@@ -225,7 +225,7 @@ class RecentSamples:
         return rows, self._seen[blocks]
 
     def _block_of(self, task: Hashable) -> int:
-        """Return the block of a task; a new task gets a free one."""
+        """Return the number of the block of rows of a task; a new task gets a free, empty one."""
         block = self._block.get(task)
         if block is None:
             if not self._free:
@@ -242,7 +242,7 @@ class RecentSamples:
         self._next[block] = self._history
 
     def _grow(self) -> None:
-        """Double the number of blocks."""
+        """Double the number of blocks and the rows that they have."""
         length = len(self._seen)
         self._free.extend(range(length, 2 * length))
         self._seen, self._next = (np.append(column, np.zeros(length, np.int64)) for column in (self._seen, self._next))

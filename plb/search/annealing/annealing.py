@@ -120,7 +120,7 @@ def anneal_chains(search: Search, choice: Choice, seed: np.random.SeedSequence, 
     new_chains = _new_chains(search, choice, seed, settings, step_moves, in_place=in_place)
 
     def run(number: int, chain: _Chain) -> _Chain:
-        """Run the chain with this number to its end."""
+        """Run the chain with this `number`, from 0, to its end and return it; one thread's chains share the time."""
         deadline = budget.deadline(start_time, 1.0 if threads > 1 else (number + 1) / len(new_chains))
         after_each = check if config.checks is Checks.STEP else None
         path = _price_path(problem, choice, config, budget)
@@ -372,7 +372,7 @@ def _harden(chain: _Chain, problem: Problem, soft: SoftCapacity) -> None:
 
 
 def _anneal(chain: _Chain, problem: Problem, choice: Choice, settings: Settings, proposals: int) -> None:
-    """Run a chain for at most `proposals` more proposals."""
+    """Run a chain for at most `proposals` more proposals, and raise the error of an extension, if there was one."""
     arguments = (problem, chain.solution, choice, settings, chain.chain_state, chain.extension_state, chain.rng)
     with chain.extensions.calls():
         anneal(*arguments, proposals)

@@ -94,7 +94,7 @@ class Schedule(Record):
 
 
 def new_schedule() -> Schedule:
-    """Return the schedule of a chain that has not started."""
+    """Return the schedule of a chain that has not started: all 0, but the temperature NOT_STARTED."""
     schedule = Schedule.new()
     schedule.temperature = NOT_STARTED
     return schedule

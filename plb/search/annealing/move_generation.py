@@ -289,7 +289,7 @@ def _likely_row(solution: Solution, choice: Choice, slot_number: float, row_numb
 
 @kernel
 def _fetch_for_rules(problem: Problem, solution: Solution, row: int) -> None:
-    """Prefetch the entries of a row that the rules read first."""
+    """Prefetch the entries of replica `row` that the rules read first, into the cache of the processor."""
     fetch(solution.node, row)
     fetch(problem.sibling, row)
     fetch(problem.origin, row)
@@ -300,7 +300,7 @@ def _fetch_for_rules(problem: Problem, solution: Solution, row: int) -> None:
 
 @kernel
 def _fetch_for_energy(problem: Problem, row: int) -> None:
-    """Prefetch the entries of a row that capacity and energy read."""
+    """Prefetch the entries of replica `row` that capacity and energy read, into the cache of the processor."""
     fetch(problem.load, row)
     fetch(problem.peak_ceiling, row)
     fetch(problem.move_cost, row)
@@ -314,7 +314,7 @@ def _random_of(values: Int, rng: Stream) -> int:
 
 @kernel
 def _sibling_on(problem: Problem, solution: Solution, row: int, node: int) -> int:
-    """Return the sibling of replica `row` on `node`, or NOWHERE."""
+    """Return the row of the sibling of replica `row` on `node`, or NOWHERE if there is none."""
     sibling = problem.sibling[row]
     while sibling != row:
         if solution.node[sibling] == node:

@@ -228,7 +228,7 @@ def change_of_overload(problem: Problem, solution: Solution, data: MostLoads, pr
 
 @kernel
 def overload_of_node(_problem: Problem, solution: Solution, data: MostLoads, node: int) -> float:
-    """Return the overload of `node`, in units; O(R)."""
+    """Return the load of `node` above `data.most`, in units of overload, summed over the metrics; O(R)."""
     overload = 0.0
     for metric in range(data.most.shape[1]):
         overload += data.inverse_unit[metric] * max(0, _above(solution, data, node, metric))
@@ -273,7 +273,7 @@ class OverloadPrice(VanishingTerm):
         return self._most_loads
 
     def total(self, configuration: Configuration) -> float:
-        """Return the overload of all nodes, in units."""
+        """Return the overload of all nodes, in units of overload, computed from scratch."""
         solution, most_loads = configuration.solution, self._most_loads
         load = _loads(solution, most_loads.in_transit)
         return float((np.maximum(0, load - most_loads.most) * most_loads.inverse_unit).sum())

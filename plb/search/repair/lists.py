@@ -114,7 +114,7 @@ def new_repair_state(problem: Problem, breaches: Breaches, most_moves: int) -> R
 
 
 def new_rows_on_nodes(problem: Problem) -> RowsOnNodes:
-    """Return lists that are not made yet."""
+    """Return lists of the rows on nodes that are not made yet: `is_listed` is false, other entries mean nothing."""
     following, preceding, node_of_row = (np.empty(len(problem.origin), np.int64) for _ in range(3))
     first = np.empty(len(problem.limit), np.int64)
     return RowsOnNodes(first, following, preceding, node_of_row, np.zeros(1, np.bool_))
@@ -276,7 +276,7 @@ def _insert(on_nodes: RowsOnNodes, row: int, node: int) -> None:
 
 @kernel
 def _list_partition(problem: Problem, suspects: Suspects, row: int) -> None:
-    """Add the rows of the partition of replica `row` to the suspects."""
+    """Add the rows of the partition of replica `row` to the rows of `suspects`, unless they are there."""
     member = row
     while True:
         if not suspects.is_row[member]:
@@ -290,7 +290,7 @@ def _list_partition(problem: Problem, suspects: Suspects, row: int) -> None:
 
 @kernel
 def _list_node(suspects: Suspects, node: int) -> None:
-    """Add `node` to the suspects, unless it is NOWHERE."""
+    """Add `node` to the nodes of `suspects`, at which rules may be broken, unless it is there or NOWHERE."""
     if node != NOWHERE and not suspects.is_node[node]:
         suspects.is_node[node] = True
         suspects.nodes[suspects.length[NODES]] = node
@@ -299,7 +299,7 @@ def _list_node(suspects: Suspects, node: int) -> None:
 
 @kernel
 def _list_application(suspects: Suspects, application: int) -> None:
-    """Add `application` to the suspects, unless it is NOWHERE."""
+    """Add `application` to the applications of `suspects`, unless it is there or NOWHERE."""
     if application != NOWHERE and not suspects.is_application[application]:
         suspects.is_application[application] = True
         suspects.applications[suspects.length[APPLICATIONS]] = application
