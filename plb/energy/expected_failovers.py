@@ -254,9 +254,9 @@ def _skip_outgoing(solution: Solution, row: int, outgoing: int) -> int:
 
 @kernel
 def departure_of(problem: Problem, row: int, k: int) -> float:
-    """Return the departure of a row in repetition `k`, in seconds from now; 0 if the row has outlived its trace.
+    """Return the departure of replica `row` in repetition `k`, seconds from now; 0 if it has outlived its trace.
 
-    A row that is still there at the end of the horizon departs then.
+    A replica that is still there at the end of the horizon departs then.
     """
     remaining = problem.lifetime[problem.trace[row, k]] - problem.age[row]
     return float(min(max(0.0, remaining), problem.horizon))

@@ -261,7 +261,7 @@ class Planner:
         problem = self.problem(now, domain)
         extensions = self._extensions(now)
         solution = self.start(problem)
-        if extensions is not None and extensions.may_leave_changes:
+        if extensions is not None and extensions.may_leave_changes:  # users' code may not undo what it tries
             solution = extensions.journalled(solution.copy())
         elif solution is self._live.solution:
             self._live.lend()

@@ -85,7 +85,7 @@ def remove(packing: Packing, by_node: ReplicasByNode, application: int, node: in
 
 @kernel
 def _link(by_node: ReplicasByNode, slot: int, node: int) -> None:
-    """Insert a slot at the head of the list of a node."""
+    """Insert `slot`, which is in no list, at the head of the list of slots of `node`."""
     first = by_node.head[node]
     by_node.next[slot], by_node.previous[slot] = first, NOTHING
     if first != NOTHING:
@@ -95,7 +95,7 @@ def _link(by_node: ReplicasByNode, slot: int, node: int) -> None:
 
 @kernel
 def _unlink(by_node: ReplicasByNode, slot: int, node: int) -> None:
-    """Remove a slot from the list of a node."""
+    """Remove `slot` from the list of slots of `node`."""
     before, after = by_node.previous[slot], by_node.next[slot]
     if before == NOTHING:
         by_node.head[node] = after

@@ -157,7 +157,10 @@ class Shown:
 
 
 def columns_of(estimator: Gaussian | Predictor, shown: Shown, variance_unit: Float) -> Int:
-    """Return the columns of replicas, (m, R, C): quanta, and variances in `variance_unit`, (R,) squared quanta."""
+    """Return what `estimator` sums over a node, (m, R, C) of m replicas: quanta, and variances in `variance_unit`.
+
+    `variance_unit`: (R,) squared quanta.
+    """
     if isinstance(estimator, Gaussian):
         return moments(estimator, shown, variance_unit)
     return np.concatenate([_columns_of_predictor(predictor, shown) for predictor in members(estimator)], axis=2)

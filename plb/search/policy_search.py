@@ -151,7 +151,7 @@ class Decisions:
         `repaired`: rules to repair; `enforced`: rules that bind moves; `suspects`: returns rows that may break a rule.
         """
         self._move_breaking(repaired & SPREADING, enforced, suspects)
-        self._move_breaking(repaired & ~SPREADING, enforced | JOINING, suspects)
+        self._move_breaking(repaired & ~SPREADING, enforced | JOINING, suspects)  # moved children join their parents
         repair_applications_by_policy(self.configuration, repaired, partial(self.place, enforced=enforced))
         for row in sorted(self.extensions.broken(self.configuration)):
             if self.problem.movable[row] and row in self.extensions.broken(self.configuration):

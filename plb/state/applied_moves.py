@@ -37,7 +37,7 @@ from plb.state.role_slots import (
 
 
 def apply_moves(state: ClusterState, moves: Sequence[Move], *, leaving: bool) -> None:
-    """Check moves, and place their replicas on their targets; with `leaving`, keep departing ends on the sources.
+    """Check moves, and place their replicas on their targets; `leaving`: they stay on the sources as departing ends.
 
     Raise `ConflictError` if a move does not fit; nothing is changed then.
     """

@@ -69,7 +69,7 @@ class _Replicas(NamedTuple):
 
 
 def find_plain(state: ClusterState, moves: PlanMoves, *, leaving: bool) -> PlainMoves:
-    """Return the moves with their rows, and which are plain; with `leaving`, moves keep departing ends."""
+    """Return the moves with their rows, and which are plain (`PlainMoves`); `leaving`: moves keep departing ends."""
     plain = PlainMoves(
         is_plain=np.ones(len(moves), np.bool_),
         first=np.array([_first_row(state, name) for name in moves.partition], np.int64),
@@ -244,7 +244,7 @@ ONLY_ROLE = {SWAP: Role.PRIMARY, PROMOTE: Role.SECONDARY}
 
 
 def check_moves(state: ClusterState, moves: Sequence[Move], *, leaving: bool) -> PlainMoves | None:
-    """Raise `ConflictError` if `moves` cannot be applied in sequence; with `leaving`, they keep departing ends.
+    """Raise `ConflictError` if `moves` cannot be applied in sequence; `leaving`: replicas also stay on their sources.
 
     Return the moves of an engine's plan with their rows; None for other sequences.
     """

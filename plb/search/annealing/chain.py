@@ -215,7 +215,7 @@ def anneal(
     rng: Stream,
     proposals: int,
 ) -> None:
-    """Run a chain for at most `proposals` more proposals, with extension terms and constraints."""
+    """Run a chain for at most `proposals` more proposals, round by round, from where `chain_state` has it."""
     schedule = chain_state.schedule
     if schedule.temperature == NOT_STARTED:
         _start(problem, solution, choice, settings, schedule, extension_state, rng, chain_state.tally)
