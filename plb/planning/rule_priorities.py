@@ -31,7 +31,7 @@ def rule_masks(config: PlbConfig, *, light: bool = False) -> tuple[RuleMask, ...
 
 @cache
 def _masks_of(values: tuple[int, ...], light: bool) -> tuple[RuleMask, ...]:
-    """Return `rule_masks` for `values`, the priorities of the rules of _MAY_BE_SOFT in order."""
+    """Return `rule_masks` for `values`, the priorities of the rules of _MAY_BE_SOFT; `light`: without the spread."""
     priorities = {rule: value for (rule, _), value in zip(_MAY_BE_SOFT, values, strict=True)}
     off = sum(1 << rule for rule, priority in priorities.items() if priority < 0)
     if light:

@@ -225,7 +225,7 @@ def _clear(
     enforced: RuleMask,
     most_moves: int,
 ) -> bool:
-    """Move random replicas off `target`, in fewer than `most_moves` moves by `enforced` rules, until `row` fits.
+    """Move random replicas off `target`, in at most about `most_moves` moves by `enforced` rules, until `row` fits.
 
     Return whether it fits.
     """
