@@ -448,7 +448,7 @@ class Planner:
 
     @contextmanager
     def _restored_after_error(self) -> Iterator[None]:
-        """Keep everything as it was if a search ends with an error; `LiveState` then makes the lent solution new."""
+        """After an error in a search, put back what it changes here; `LiveState` makes the solution lent to it new."""
         policy = self.extensions.kept_policy()
         now, searches, ends = self.now, self.searches, self._fixed_point.ends()
         scheduled = self.scheduler.copied() if self.state.config.one_action_per_refresh else self.scheduler

@@ -143,7 +143,10 @@ def reads_limits(estimator: Estimator) -> bool:
 
 
 def samples_kept(estimator: Estimator) -> int:
-    """Return the number of samples of each replica that an estimator uses."""
+    """Return how many of the newest samples, the loads after a report, each replica keeps for an estimator.
+
+    0: it uses none; historical simulation has slots of time instead.
+    """
     if isinstance(estimator, Maximum):
         return max(samples_kept(predictor) for predictor in estimator.of)
     if isinstance(estimator, MonteCarlo | HistoricalSimulation | BorgDefault):

@@ -40,7 +40,9 @@ class GraphKind(StrEnum):
 
 
 def affinity_graph(kind: GraphKind | str, applications: int, density: float, seed: int) -> Affinity:
-    """Return limits between different applications, with values as frequent as in the contest's data.
+    """Return a random graph of limits: an arc from i to j says how many replicas of j may share a node with one of i.
+
+    The numbers, 0 to 4, are as frequent as in the data of the Tianchi contest ([3]).
 
     Parameters
     ----------

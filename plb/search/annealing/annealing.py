@@ -390,7 +390,10 @@ def _used_share(chain: _Chain, settings: Settings, search_proposals: float) -> f
 
 
 def _search_proposals(choice: Choice, settings: Settings) -> int:
-    """Return the number of proposals in which the price of moves falls: all, or a usual number without an end."""
+    """Return the number of proposals of a chain over which the prices of moves and of overload change.
+
+    These are all its proposals, or a usual number if its rounds have no limit.
+    """
     if settings.rounds < ENDLESS:
         return _proposals_of(settings)
     return max(ROUNDS * PROPOSALS_A_ROUND, PROPOSALS_A_REPLICA * len(choice.movable))
