@@ -85,9 +85,7 @@ class NotPreferred(RuledOut):
 
 
 def _ruled_out(excluded: ExcludedNodes) -> NotPreferred:
-    """Return how many nodes the rule excludes, and what it prefers: the nodes with a standby of the partition, and the
-    upgraded domains.
-    """
+    """Return how many nodes the rule excludes, the nodes with a standby of the partition, and the upgraded domains."""
     problem, named = excluded.named.problem, excluded.named
     standbys = [sibling for sibling in siblings_of(problem, excluded.row) if problem.standby[sibling]]
     nodes = [node for node in range(len(problem.upgraded)) if is_upgraded.py_func(problem, excluded.row, node)]
