@@ -129,7 +129,7 @@ def clusters_command(
         bool,
         Option(
             "--full",
-            help="Run all variants with 20 repeats, which takes days. Default: the core with 5 repeats, some hours.",
+            help="Run all variants with 20 repeats, which takes days. Default: the core with 5 repeats, an hour.",
         ),
     ] = False,
     oracle: Annotated[bool, Option("--oracle", help="Add the policies with an oracle.")] = False,

@@ -33,13 +33,12 @@ def path_of(study: str, workload: str | None) -> Path:
 def publish(figures: Mapping[str, Any], folder: Path, path: Path) -> None:
     """Write the figures of a study in `folder` with what is needed to repeat them.
 
-    This is the command, the repeats, the number of runs with their processor time, and the processor.
+    This is the command, the repeats, the number of runs with their processor time, pilots included, and the processor.
     """
-    heads = [json_object(file) or {} for file in sorted(folder.rglob(STUDY))]
     seconds = [second for file in folder.rglob(TIMINGS) for second in cpu_seconds(file)]
     run = {
         "command": command_of(sys.argv[1:]),
-        "repeats": next((head["repeats"] for head in heads if "repeats" in head), None),
+        "repeats": (json_object(folder / STUDY) or {}).get("repeats"),
         "runs": len(seconds),
         "cpu_seconds": round(sum(seconds), 1),
         "processor": processor(),

@@ -67,7 +67,7 @@ class Pilot:
 
         def rows_of(step: int, design: Design) -> Sequence[Row]:
             name = f"densities of {self.name}: step {step}"
-            finished = run_tasks(name, run_simulation, design.tasks(), below.below(str(step)), design.described())
+            finished = run_tasks(name, run_simulation, design.tasks(), below.below(f"step-{step}"), design.described())
             for task, outcome in finished.failed:
                 if outcome.kind != DensityError.__name__:
                     raise PlbError(f"the pilot failed: {task.key}: {outcome.last_line}")

@@ -1,4 +1,4 @@
-"""Sensitivity of the results to the parameters of the tenants that [1] does not publish: all are changed together.
+"""Sensitivity of the results to the parameters of the tenants that [1] does not publish, which change together.
 
 Each population is a region with a random factor for every such parameter. With other parameters the same density is
 another load. A pilot of the original energy finds the density of each population at which it has a given number of
@@ -21,7 +21,7 @@ from cluster.studies.design import Design, StudySetting, digest, inputs_of, run_
 from cluster.studies.figures import Claim, ClaimTable, PolicyStudy, figure_of_ratios
 from cluster.studies.request import PILOT_SEED, Pilot, StudyRequest
 from cluster.studies.runner import Failures, Row, run_tasks
-from cluster.studies.violations import Ratio, Violations
+from cluster.studies.violations import Pairs, Ratio, Violations
 from workloads.region_parameters import RegionParameters, highest, lowest
 from workloads.regions import REGIONS
 
@@ -77,12 +77,16 @@ FREE = (
 
 
 def with_populations(base: Base, count: int) -> Base:
-    """Return a base with less history whose workloads are `count` populations of each region."""
+    """Return a base with less history whose workloads are `count` populations of each region.
+
+    Each has tenants of its own; with one seed, all populations of a region would have nearly the same tenants.
+    """
     variants: dict[str, Mapping[str, Any]] = {}
     for region in base.workloads:
         for index in range(count):
             parameters = random_parameters(REGIONS[region], index)
-            variants[f"{region}, population {index + 1}"] = {"region": region, "region_parameters": parameters}
+            name = f"{region}, population {index + 1}"
+            variants[name] = {"region": region, "region_parameters": parameters, "trace_seed": index}
     workload = {**base.tables["workload"], "history_tenants": QUICK_HISTORY_TENANTS}
     return attrs.evolve(
         base, workloads=tuple(variants), tables={**base.tables, "workload": workload}, variants=variants
@@ -174,25 +178,8 @@ class SensitivityStudy(PolicyStudy):
         return self.failed
 
     def claims(self, violations: Violations) -> list[Claim]:
-        """Return our ratios over all populations and by region, their quantiles, and outcomes pair by pair."""
-        claims = []
-        for above, below in PAIRS:
-            ratios = ratios_of(violations, above, below)
-            claims.append(Claim(f"{above} / {below}", "", Ratio.of(list(ratios.values()))))
-            for region in dict.fromkeys(map(region_of, violations.settings)):
-                of_region = [ratio for setting, ratio in ratios.items() if region_of(setting) == region]
-                claims.append(Claim(f"{above} / {below}, {region}", "", Ratio.of(of_region)))
-            if ratios:
-                quantiles = np.quantile(list(ratios.values()), (0.1, 0.5, 0.9))
-                claims.append(
-                    Claim(
-                        f"{above} / {below}: 10, 50 and 90 % of populations",
-                        "",
-                        "{:.2f}, {:.2f}, {:.2f}".format(*quantiles),
-                    )
-                )
-            claims.append(Claim(f"{below} against {above}, pairs", "", str(violations.pairs(below, above))))
-        return claims
+        """Return the figures of `claims_of`."""
+        return claims_of(violations)
 
     def tables(self, violations: Violations) -> list[ClaimTable]:
         """Return the table of the mean violations in each population."""
@@ -207,12 +194,36 @@ class SensitivityStudy(PolicyStudy):
         ]
 
 
+def claims_of(violations: Violations) -> list[Claim]:
+    """Return our ratios over all populations and by region, their quantiles, and outcomes by population."""
+    claims = []
+    for above, below in PAIRS:
+        ratios = ratios_of(violations, above, below)
+        claims.append(Claim(f"{above} / {below}", "", mean_of(ratios)))
+        for region in dict.fromkeys(map(region_of, violations.settings)):
+            of_region = {setting: ratio for setting, ratio in ratios.items() if region_of(setting) == region}
+            claims.append(Claim(f"{above} / {below}, {region}", "", mean_of(of_region)))
+        known = [ratio for ratio in ratios.values() if ratio is not None]
+        if known:
+            in_words = ", ".join(f"{ratio:.2f}" for ratio in np.quantile(known, QUANTILES))
+            claims.append(Claim(f"{above} / {below}: 10, 50 and 90 % of populations", "", in_words))
+        differences = violations.means(below) - violations.means(above)
+        claims.append(Claim(f"{below} against {above}, populations", "", str(Pairs.of(differences.tolist()))))
+    return claims
+
+
 def region_of(setting: StudySetting) -> str:
     """Return the region of the population of a setting."""
     return setting.workload.partition(",")[0]
 
 
-def ratios_of(violations: Violations, above: str, below: str) -> dict[StudySetting, float]:
-    """Return the ratio of the violations of two arms in each setting in which the arm `below` has any."""
+def ratios_of(violations: Violations, above: str, below: str) -> dict[StudySetting, float | None]:
+    """Return the ratio of the violations of two arms in each setting; None where the arm `below` has none."""
     pairs = zip(violations.settings, violations.means(above), violations.means(below), strict=True)
-    return {setting: float(mean / divisor) for setting, mean, divisor in pairs if divisor > 0}
+    return {setting: float(mean / divisor) if divisor > 0 else None for setting, mean, divisor in pairs}
+
+
+def mean_of(ratios: Mapping[StudySetting, float | None]) -> Ratio:
+    """Return the mean of the ratios of populations, which are independent, with its interval (Student's t)."""
+    known = [ratio for ratio in ratios.values() if ratio is not None]
+    return attrs.evolve(Ratio.of(known), without=len(ratios) - len(known))

@@ -12,9 +12,10 @@ import pytest
 from cluster.scenario.scenario import BUILT_IN_POLICIES
 from cluster.studies import configurations, policies, risk, sensitivity
 from cluster.studies.base import base_of_regions
+from cluster.studies.configurations import ConfigurationStudy
 from cluster.studies.design import StudySetting, middle_of_each
 from cluster.studies.policies import OverheadStudy
-from cluster.studies.request import PILOT_SEED, StudyRequest
+from cluster.studies.request import PILOT_DENSITIES, PILOT_SEED, StudyRequest
 from cluster.studies.runner import OutputDirectory
 from cluster.studies.violations import Violations
 from plb import Metric, PlbConfig
@@ -22,7 +23,7 @@ from plb.testing import configuration_of
 from tests.cluster.small_studies import ONE_SETTING, design_of, small_study, study
 from tests.command_line import plb
 from workloads.region_parameters import RegionParameters, highest
-from workloads.regions import REGIONS
+from workloads.regions import REGIONS, generate
 
 
 def test_configurations_are_compared_on_the_cluster_of_a_scenario(tmp_path):
@@ -71,10 +72,11 @@ def test_kernels_are_loaded_once_before_a_run_is_measured(monkeypatch):
     assert days == [policies.WARM_UP_DAYS, 3.0, 3.0]
 
 
-def test_configurations_are_compared_on_separate_tenants():
-    chosen = configurations.settings(base_of_regions(), None)
-    assert [setting.workload for setting in chosen] == [*REGIONS]
-    assert configurations.FIRST_SEED not in (0, PILOT_SEED)
+def test_configurations_are_compared_on_separate_tenants(tmp_path):
+    request = StudyRequest(base=base_of_regions(), output=OutputDirectory(tmp_path), seed=5)
+    design = ConfigurationStudy.of(request).design
+    assert [setting.workload for setting in design.settings] == [*REGIONS]
+    assert design.seed - request.seed == configurations.FIRST_SEED not in (0, PILOT_SEED)
 
 
 def test_the_default_configuration_is_the_default_of_the_engine():
@@ -101,12 +103,33 @@ def test_a_population_changes_all_free_parameters_within_their_ranges(region):
     assert of_usage | published | paired | {"name"} == set(attrs.fields_dict(RegionParameters))
 
 
-def test_populations_have_factors_of_their_own():
-    populations = [
-        json.dumps(sensitivity.random_parameters(REGIONS[region], index)) for region in REGIONS for index in range(8)
-    ]
-    assert len({*populations}) == 32
-    assert populations[0] == json.dumps(sensitivity.random_parameters(REGIONS["region1"], 0))
+def test_populations_have_factors_and_tenants_of_their_own():
+    """With the same tenants, differences between populations would not be independent."""
+    factors = [sensitivity.random_parameters(REGIONS[region], index) for region in REGIONS for index in range(8)]
+    assert len({json.dumps(of_population) for of_population in factors}) == 32
+    base = sensitivity.with_populations(base_of_regions(["region1"]), 2)
+    first, second = (
+        generate(REGIONS["region1"].changed(fields["region_parameters"]), 2_000, fields["trace_seed"]).lifetime_steps
+        for fields in base.variants.values()
+    )
+    assert abs(np.corrcoef(np.log(first), np.log(second))[0, 1]) < 0.1
+    again = generate(REGIONS["region1"].changed(base.variants["region1, population 2"]["region_parameters"]), 2_000, 0)
+    assert np.corrcoef(np.log(first), np.log(again.lifetime_steps))[0, 1] > 0.9, (
+        "with one seed they are nearly the same"
+    )
+
+
+def test_ratios_of_populations_show_how_many_are_left_out():
+    settings = tuple(StudySetting(f"region{1 + index // 3}, population {index}", 80.0, 2.0) for index in range(6))
+    counts = {"original": np.full((6, 2), 6.0), "modified": np.array([[1, 3], [2, 2], [0, 0], [4, 2], [3, 3], [6, 6]])}
+    violations = Violations(settings, {**counts, "expected_overload": counts["modified"] * 2.0})
+    claims = {claim.label: claim.ours for claim in sensitivity.claims_of(violations)}
+    ratio = claims["original / modified"]
+    assert (ratio.mean, ratio.settings, ratio.without) == (pytest.approx((3 + 3 + 2 + 2 + 1) / 5), 5, 1)
+    assert (claims["original / modified, region1"].mean, claims["original / modified, region1"].without) == (3.0, 1)
+    assert claims["original / modified, region2"].mean == pytest.approx(5 / 3)
+    assert claims["original / modified: 10, 50 and 90 % of populations"] == "1.40, 2.00, 3.00"
+    assert str(claims["modified against original, populations"]).startswith("5 fewer, 1 equal, 0 more")
 
 
 @pytest.mark.usefixtures("drawn_figures")
@@ -126,7 +149,7 @@ def test_pilot_of_sensitivity_finds_a_density_for_each_population(tmp_path, monk
     assert [setting["workload"] for setting in found["settings"]] == populations
     by_region = {f"{label}, region1" for label in found["ratios"] if "," not in label}
     assert by_region < set(found["ratios"])
-    assert found["counts"]["modified against original, pairs"].count(",") == 2
+    assert {setting["density"] for setting in found["settings"]} <= {*PILOT_DENSITIES}
     assert set(found["settings"][0]["violations"]) == {"original", "modified", "expected_overload"}
     assert (tmp_path / "out/sensitivity.png").stat().st_size > 5_000
     made_of = json.loads((tmp_path / "out/study.json").read_text())["workloads"]

@@ -20,6 +20,7 @@ from cluster.studies.annealing import AnnealingStudy
 from cluster.studies.base import (
     MODIFIED,
     ORIGINAL,
+    WITHOUT_PROBABILITIES,
     Base,
     base_of_regions,
     base_of_scenario,
@@ -39,7 +40,7 @@ from cluster.studies.request import (
     StudyRequest,
 )
 from cluster.studies.runner import Finished, OutputDirectory, run_study, stamped_as
-from cluster.studies.violations import AVOIDABLE, violations_of
+from cluster.studies.violations import AVOIDABLE, Violations, violations_of
 from plb import PlbError
 from tests.cluster.small_studies import ONE_SETTING, SMALL, THIN, design_of, small_study, study
 from tests.command_line import plb
@@ -188,7 +189,7 @@ def test_scenario_with_settings_of_a_study_is_refused(tmp_path, section, place):
         (["annealing", "--scenario", "nowhere.toml", "--region", "region1"], "the scenario file has"),
         (["overhead", "--region", "region1", "--region", "region2"], "overhead measures one region"),
         (["densities", "--quick"], "No such option"),
-        (["configurations", "--region", "region1"], "No such option"),
+        (["configurations", "--oracle"], "No such option"),
         (["sensitivity", "--density", "2"], "No such option"),
     ],
 )
@@ -247,6 +248,30 @@ def test_annealing_study_does_not_depend_on_processes_and_resumes(tmp_path):
     assert frame["repeat"].to_list() == [0] * len(annealing.ARMS) + [1] * len(annealing.ARMS)
     assert "total" in pl.read_parquet(tmp_path / "one/timings.parquet").columns
     assert "total" not in frame.columns
+
+
+@pytest.mark.parametrize("options", [{}, {"oracle": True}, {"initial_demand": True}])
+def test_slow_policies_need_the_full_study(options):
+    policies_by_arm = {arm.name: arm.policy for arm in policies.arms(**options)}
+    assert not {*policies_by_arm.values()} & {*policies.SLOW}
+    count = len(WITHOUT_PROBABILITIES) - len(policies.SLOW)
+    expected = count + 2 + count * options.get("oracle", 0) + 4 * (count + 1) * options.get("initial_demand", 0)
+    assert len(policies_by_arm) == expected
+
+
+def test_claims_by_rank_of_density_compare_the_lowest_and_the_highest_densities():
+    """Policies with probabilities have half the violations at the lower densities, and as many at the higher ones."""
+    settings = tuple(StudySetting(name, 80.0, density) for name in ("region1", "region2") for density in (2.0, 1.0))
+    usual = np.full((4, 3), 8.0)
+    counts = {arm.name: usual * (0.5 if "prv" in arm.name else 1.0) for arm in policies.arms()}
+    for arm in policies.AT_DEPARTURES:
+        counts[arm.name][[0, 2]] = 8.0
+    claims = {claim.label: claim.ours for claim in policies.claims_of(Violations(settings, counts))}
+    ratio = f"best without probabilities / {policies.WORST_FIT}"
+    assert claims[f"80 vCores, density 1 of 2: {ratio}"].mean == 2.0
+    assert claims[f"80 vCores, density 2 of 2: {ratio}"].mean == 1.0
+    assert claims[f"80 vCores: {ratio}"].mean == 1.5
+    assert str(claims[f"80 vCores: {policies.WORST_FIT} against inner_product, pairs"]).startswith("6 fewer")
 
 
 @pytest.mark.usefixtures("drawn_figures")
