@@ -56,8 +56,8 @@ STUDIES = (
     ListedStudy(55, ("sensitivity",)),
     ListedStudy(75, ("configurations",)),
     ListedStudy(82, ("annealing",)),
-    ListedStudy(110, ("policies",)),
     ListedStudy(120, ("risk",)),
+    ListedStudy(130, ("policies",)),
 )
 """All studies, in order of their processor time."""
 

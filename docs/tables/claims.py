@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Verdict(StrEnum):
@@ -34,8 +34,13 @@ class Claim(NamedTuple):
     """What may explain a difference, in a clause; "" where there is none."""
 
 
-def verdict_on(ratio: Mapping[str, float], reported: float) -> Verdict:
-    """Return the verdict on a ratio that the paper has above 1, from the interval of the ratio here."""
+def verdict_on(ratio: Mapping[str, Any], reported: float) -> Verdict:
+    """Return the verdict on a ratio that the paper has above 1, from the interval of the ratio here.
+
+    Without an interval nothing is reproduced.
+    """
+    if ratio["low"] is None:
+        return Verdict.NOT_REPRODUCED
     if ratio["low"] <= 1.0:
         return Verdict.REVERSED if ratio["high"] < 1.0 else Verdict.NOT_REPRODUCED
     return Verdict.REPRODUCED if ratio["high"] >= reported else Verdict.PARTLY

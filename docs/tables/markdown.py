@@ -31,11 +31,12 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def interval(ratio: Mapping[str, float | None] | None, digits: int = 2) -> str:
-    """Return a mean with the ends of its 95 % interval, if it has one; "" for None."""
+    """Return a mean with the ends of its 95 % interval, if it has one, and the settings left out; "" for None."""
     if ratio is None or ratio["mean"] is None:
         return ""
     mean = f"{ratio['mean']:.{digits}f}"
-    return mean if ratio["low"] is None else f"{mean} [{ratio['low']:.{digits}f}, {ratio['high']:.{digits}f}]"
+    ends = "" if ratio["low"] is None else f" [{ratio['low']:.{digits}f}, {ratio['high']:.{digits}f}]"
+    return f"{mean}{ends}" + (f", {ratio['without']} left out" if ratio.get("without") else "")
 
 
 def run_of(study: str, behind: str = "") -> str:
@@ -44,7 +45,7 @@ def run_of(study: str, behind: str = "") -> str:
     `behind`: what is behind a figure; default: the repeats, if the study has them.
     """
     run = figures(study)["run"]
-    behind = behind or (f"{run['repeats']} repeats" if run["repeats"] else "")
+    behind = behind or (f"{run['repeats']} repeats" if (run["repeats"] or 0) > 1 else "")
     seconds = run["cpu_seconds"]
     used = f"{seconds / 60:.0f} minutes" if seconds >= 90 else f"{seconds:.0f} seconds"
     runs = f"{run['runs']:,} runs in {used} of processor time ({run['processor']})."

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docs.tables import markdown, pages
+from docs.tables import markdown, pages, studies
 from docs.tables.claims import Verdict, verdict_on, verdict_on_cases
 from docs.tables.pages import PAGES, PLACE, page_with_tables
 from tests.sources import ROOT
@@ -43,11 +43,36 @@ def test_a_file_of_figures_is_small(file: Path) -> None:
     assert file.stat().st_size <= 300_000
 
 
+def test_a_table_shows_how_many_settings_are_left_out_and_no_interval_where_there_is_none() -> None:
+    ratio = {"mean": 2.0, "low": 1.5, "high": 2.5, "without": 3}
+    assert markdown.interval(ratio) == "2.00 [1.50, 2.50], 3 left out"
+    assert markdown.interval({**ratio, "low": None, "high": None, "without": 0}) == "2.00"
+    assert markdown.interval(None) == markdown.interval({**ratio, "mean": None}) == ""
+
+
+def test_a_figure_without_a_counterpart_of_avoidable_violations_has_an_empty_cell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Violations by reported loads have no kinds."""
+    data = markdown.figures("annealing")
+    label = "original+oracle / modified, by reported loads"
+    data["ratios"][label] = {"mean": 5.0, "low": 4.0, "high": 6.0, "without": 0}
+    data["counts"]["settings"] = "8 of 8"
+    monkeypatch.setattr(studies, "figures", lambda _name: data)
+    rows = studies.claims("annealing").splitlines()
+    assert f"| {label} | | 5.00 [4.00, 6.00] | |" in rows
+    assert "| settings | | 8 of 8 | |" in rows
+
+
 def test_neither_system_breaks_a_limit() -> None:
     """Balancing keeps memory, disk and racks, and no run puts two replicas of a partition in a rack."""
     for run in markdown.figures("rebalancer")["runs"]:
         assert run["rack_mates"] == 0
         assert run["task"] not in pages.other_systems.BALANCING or run["over"] == run["unplaced"] == 0
+
+
+def test_nothing_is_reproduced_without_an_interval() -> None:
+    assert verdict_on({"low": None, "high": None}, 2.0) is Verdict.NOT_REPRODUCED
 
 
 def test_the_readme_has_ten_repeats() -> None:
