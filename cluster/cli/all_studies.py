@@ -44,10 +44,10 @@ class ListedStudy(NamedTuple):
 
 
 STUDIES = (
-    ListedStudy(3, ("peaks",)),
-    ListedStudy(3, ("peaks", "--traces", f"{DATA}/google2019_instances")),
+    ListedStudy(1, ("peaks",)),
+    ListedStudy(1, ("peaks", "--traces", f"{DATA}/google2019_instances")),
     ListedStudy(6, ("overhead",), has_jobs=False),
-    ListedStudy(8, ("gaussian", "--traces", f"{DATA}/bitbrains_rnd")),
+    ListedStudy(10, ("gaussian", "--traces", f"{DATA}/bitbrains_rnd")),
     ListedStudy(10, ("gaussian", "--traces", f"{DATA}/planetlab")),
     ListedStudy(18, ("compression",)),
     ListedStudy(30, ("calibration",)),
