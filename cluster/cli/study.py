@@ -97,8 +97,12 @@ COMMANDS: Mapping[str, StudyCommand] = {
         "[1] section 8.5: time and memory of violation probabilities. Default region: region1.",
         ("quick", "days", "density", "region"),
     ),
+    "forms": StudyCommand(
+        "Violations with different forms of the energies of [1].",
+        (*ARM_OPTIONS, *TENANT_OPTIONS, "density", "region"),
+    ),
     "configurations": StudyCommand(
-        "Violations with different forms and settings of the energy.",
+        "Violations with different settings of the engine.",
         (*ARM_OPTIONS, *TENANT_OPTIONS, "density", "region"),
     ),
     "sensitivity": StudyCommand(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from cluster.studies.annealing import AnnealingStudy
 from cluster.studies.calibration.study import CalibrationStudy
 from cluster.studies.compression import CompressionStudy
-from cluster.studies.configurations import ConfigurationStudy
+from cluster.studies.configurations import ConfigurationStudy, FormStudy
 from cluster.studies.policies import OverheadStudy, PlacementPolicyStudy
 from cluster.studies.rebalancing import RebalancingStudy
 from cluster.studies.request import DensityStudy, StudyRequest
@@ -21,6 +21,7 @@ STUDIES: Mapping[str, Callable[[StudyRequest], Study]] = {
     CompressionStudy.name: CompressionStudy.of,
     OverheadStudy.name: OverheadStudy.of,
     ConfigurationStudy.name: ConfigurationStudy.of,
+    FormStudy.name: FormStudy.of,
     SensitivityStudy.name: SensitivityStudy.of,
     RiskStudy.name: RiskStudy.of,
     RebalancingStudy.name: RebalancingStudy.of,
