@@ -79,6 +79,8 @@ def all_command(
     A study whose traces are missing is left out, and one that fails does not stop the next ones; both end with an exit
     code of 1.
     """
+    from plb.phrasing import counted
+
     console, failed = messages(), []
     left = sum(study.minutes for study in STUDIES if not study.missing(data))
     for index, study in enumerate(STUDIES):
@@ -88,7 +90,11 @@ def all_command(
             console.print(f"{words}: left out, as {missing[0]} is missing", soft_wrap=True)
             failed.append(words)
             continue
-        expected = "" if quick else f": about {study.minutes} minutes of processor time, {left} with all that follow"
+        expected = (
+            ""
+            if quick
+            else f": about {counted(study.minutes, 'minute')} of processor time, {left} with all that follow"
+        )
         console.print(f"{index + 1} of {len(STUDIES)}: {words}{expected}", soft_wrap=True)
         left -= study.minutes
         command += ["--out", str(out / study.folder)]
