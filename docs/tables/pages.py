@@ -9,18 +9,29 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from docs.tables import gaussian, other_systems, peaks, pythons, quickstart, rebalancing, scorecard, studies
+from docs.tables import (
+    compression,
+    gaussian,
+    other_systems,
+    peaks,
+    pythons,
+    quickstart,
+    rebalancing,
+    scorecard,
+    studies,
+)
 from docs.tables.markdown import ROOT
 
 PAGES: Mapping[Path, Mapping[str, Callable[[], str]]] = {
     ROOT / "README.md": quickstart.TABLES | {"scorecard": scorecard.counts},
+    ROOT / "docs" / "energy.md": studies.OF_ENERGY,
     ROOT / "docs" / "gaussian.md": gaussian.TABLES,
     ROOT / "docs" / "install.md": pythons.TABLES,
     ROOT / "docs" / "other-systems.md": other_systems.TABLES,
     ROOT / "docs" / "prediction.md": peaks.TABLES,
     ROOT / "docs" / "rebalancing.md": rebalancing.TABLES,
     ROOT / "docs" / "scorecard.md": {"claims": scorecard.scorecard},
-    ROOT / "docs" / "studies.md": studies.TABLES,
+    ROOT / "docs" / "studies.md": compression.TABLES | studies.TABLES,
 }
 """By page, the functions that return each of its tables, by name."""
 PLACE = re.compile(r"<!-- table: (?!end)(.+?) -->\n.*?<!-- table: end -->", re.DOTALL)

@@ -96,6 +96,8 @@ TABLES = {
     "violations of figure 9, 80 vCores": partial(violations, "policies", 80.0),
     "violations of figure 9, 128 vCores": partial(violations, "policies", 128.0),
     "run of figure 9": partial(run_of, "policies"),
+    "forms": partial(arms, "forms", "modified"),
+    "run of forms": partial(run_of, "forms"),
 }
-OF_ENERGY = {"forms of the energy": partial(by_region, "configurations", FORMS)}
+OF_ENERGY = {"forms of the energy": partial(by_region, "forms", FORMS)}
 """The table of docs/energy.md."""
