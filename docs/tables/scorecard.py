@@ -11,14 +11,20 @@ from docs.tables.markdown import figures, interval, table
 
 
 def of_figure_8() -> list[Claim]:
-    """Return the claims of [1] section 8.2 on annealing; the verdicts are on all violations, as the paper counts."""
+    """Return the claims of [1] section 8.2 on annealing.
+
+    The verdicts are on all violations, as the paper counts; a claim that holds among avoidable ones alone holds partly.
+    """
     data = figures("annealing")
     repeats = str(data["run"]["repeats"])
 
     def claim(words: str, pair: str, cause: str) -> Claim:
         reported, of_all, avoidable = data["paper"][pair], data["ratios"][pair], data["ratios_avoidable"][pair]
         found = f"{interval(of_all)}; avoidable {interval(avoidable)}"
-        return Claim("[1] 8.2", words, reported, found, repeats, verdict_on(of_all, float(reported)), cause)
+        verdict = verdict_on(of_all, float(reported))
+        if verdict is Verdict.NOT_REPRODUCED and avoidable["low"] > 1.0:
+            verdict = Verdict.PARTLY
+        return Claim("[1] 8.2", words, reported, found, repeats, verdict, cause)
 
     def count(words: str, label: str, verdict: Verdict, cause: str) -> Claim:
         return Claim("[1] 8.2", words, data["paper"][label], data["counts"][label], repeats, verdict, cause)
@@ -34,7 +40,8 @@ def of_figure_8() -> list[Claim]:
         claim(
             "No larger initial demand has as few violations as the modified energy.",
             "best initial demand / modified",
-            "the 99th percentile leaves tenants waiting, so that the clusters are not equally full; not in region2",
+            "the 99th percentile leaves tenants waiting, so that the clusters are not equally full; not in region2; "
+            "[1] also has the 90th and the 95th",
         ),
         claim(
             "The original energy with an oracle has more violations than the modified one.",
@@ -65,7 +72,15 @@ def of_weights() -> Claim:
     found = f"1 against 0.1: {interval(ratio)}"
     words = "Of the weights 0.1 to 1 of the expected failovers, 0.1 is best."
     repeats = str(data["run"]["repeats"])
-    return Claim("[1] 8.2, footnote 3", words, "", found, repeats, above, "only these two weights were tried")
+    return Claim(
+        "[1] 8.2, footnote 3",
+        words,
+        "",
+        found,
+        repeats,
+        above,
+        "only these two weights were tried, in too few repeats for a small difference",
+    )
 
 
 def of_figure_9() -> list[Claim]:
@@ -80,7 +95,7 @@ def of_figure_9() -> list[Claim]:
             ratio, published = data["ratios"][pair], data["paper"]
             verdict = verdict_on(ratio, float(published[pair]))
             if verdict is Verdict.REPRODUCED:
-                verdict = Verdict.PARTLY  # not on Bitbrains
+                verdict = Verdict.PARTLY  # what does not hold on Bitbrains is at most partly reproduced
             rows.append(
                 Claim(
                     f"[1] figure 9, {vcores} vCores",
@@ -95,10 +110,9 @@ def of_figure_9() -> list[Claim]:
     return rows
 
 
-TENANTS = "the paper's tenants are not public; here some replicas fill a node alone"
-ON_BITBRAINS = (
-    "on synthetic tenants; not on [Bitbrains](studies.md#bitbrains), in one repeat, where models overestimate"
-)
+TENANTS = "the paper's tenants are not public; here some replicas fill a node alone; no difference on Bitbrains"
+ON_BITBRAINS = "on synthetic tenants; worse on [Bitbrains](studies.md#bitbrains) in one repeat, tested by peaks"
+"""Why a claim on placement that holds on synthetic tenants holds partly."""
 REST_OF_PLACEMENT = (
     Claim(
         "[1] figure 9",
@@ -154,8 +168,8 @@ OF_PROVISIONING_AND_LEARNING = (
         "",
         "[results](learning.md#results-here)",
         "20 sequences, 1 training",
-        Verdict.NOT_REPRODUCED,
-        "[4] prints neither figures nor all settings; another network is better",
+        Verdict.PARTLY,
+        "better than Tetris by peaks, not by present usage; [4] prints no figures and does not say which it compares",
     ),
 )
 """Claims of [3] and [4], whose figures are on the pages that the links name."""
