@@ -53,7 +53,7 @@ STUDIES = (
     ListedStudy(30, ("calibration",)),
     ListedStudy(36, ("provisioning", "--base", f"{DATA}/lra/TClab_dataset_2D.csv.gz")),
     ListedStudy(41, ("rebalancing", "--scenario", "examples/rebalancing.toml", "--traces", f"{DATA}/bitbrains_rnd")),
-    ListedStudy(50, ("forms",)),
+    ListedStudy(42, ("forms",)),
     ListedStudy(55, ("sensitivity",)),
     ListedStudy(80, ("configurations",)),
     ListedStudy(82, ("annealing",)),
