@@ -90,11 +90,8 @@ def all_command(
             console.print(f"{words}: left out, as {missing[0]} is missing", soft_wrap=True)
             failed.append(words)
             continue
-        expected = (
-            ""
-            if quick
-            else f": about {counted(study.minutes, 'minute')} of processor time, {left} with all that follow"
-        )
+        minutes = counted(study.minutes, "minute")
+        expected = "" if quick else f": about {minutes} of processor time, {left} with all that follow"
         console.print(f"{index + 1} of {len(STUDIES)}: {words}{expected}", soft_wrap=True)
         left -= study.minutes
         command += ["--out", str(out / study.folder)]

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from cluster.studies.base import MODIFIED, ORIGINAL, Arm, Base, with_oracle
 from cluster.studies.design import StudySetting
 from cluster.studies.figures import Claim, ClaimTable, PolicyStudy
-from cluster.studies.request import DENSITIES, StudyRequest
+from cluster.studies.request import ANNEALING_PILOT, StudyRequest
 from cluster.studies.violations import Violations
 from plb import PlbError, Replay
 from plb.risk.estimators import HistoricalSimulation
@@ -26,7 +26,6 @@ FIRST_SEED = 3001
 """Added to the seed of the user. Other studies begin at 0, their pilots have another seed, and so had the tenants on
 which the weights of the default energy were chosen.
 """
-VCORES = 80.0
 PRODUCT: Mapping[str, Any] = {"combination": "service_fabric", "initial_temperature": 1.0, "cooling": "by_round"}
 """The product form with the temperatures of Service Fabric, within the capacity limit of all arms."""
 DEFAULT = "w_overload = 100"
@@ -67,20 +66,11 @@ SET_HERE = tuple(dict.fromkeys(field for arm in (*FORM_ARMS, *ARMS) for field in
 
 def settings(base: Base, densities: Sequence[float] | None) -> list[StudySetting]:
     """Return the settings at densities, by default the highest of figure 8, or the density of the scenario."""
-    if base.is_of_regions:
-        known_densities = DENSITIES["annealing", VCORES]
-        return [
-            StudySetting(name, VCORES, density)
-            for name in base.workloads
-            for density in densities or known_densities[name][-1:]
-        ]
     set_fields = [field for field in SET_HERE if field in base.tables.get("engine", {})]
     if set_fields:
         raise PlbError(f"the study sets engine.{set_fields[0]}; remove it from the scenario")
-    assert base.vcores is not None
-    return [
-        StudySetting(name, base.vcores, density) for name in base.workloads for density in densities or (base.density,)
-    ]
+    known_densities = ANNEALING_PILOT.known_densities(base) or dict.fromkeys(base.workloads, (base.density,))
+    return ANNEALING_PILOT.settings(base, {name: densities or known_densities[name][-1:] for name in base.workloads})
 
 
 class ConfigurationStudy(PolicyStudy):

@@ -90,8 +90,9 @@ class PlacementPolicyStudy(PolicyStudy):
         return cls(request.design(pilots, compared_arms, repeats=REPEATS if request.full else CORE_REPEATS, days=DAYS))
 
     def claims(self, violations: Violations) -> list[Claim]:
-        """Return the figures of `claims_of`."""
-        return claims_of(violations)
+        """Return the figures of [1] section 8.3, each beside ours, by hardware."""
+        vcores = dict.fromkeys(setting.vcores for setting in violations.settings)
+        return [claim for hardware in vcores for claim in _of_hardware(violations, hardware)]
 
     def tables(self, violations: Violations) -> list[ClaimTable]:
         """Return the table of mean violations by setting; of the policies without probabilities, only the best."""
@@ -104,12 +105,6 @@ class PlacementPolicyStudy(PolicyStudy):
             remarks["best with oracle"] = [name.removesuffix("+oracle") for name in violations.best(oracles)]
         columns |= {arm.name: violations.means(arm.name) for arm in AT_DEPARTURES}
         return [ClaimTable(violations.settings, columns, remarks, "best without", WORST_FIT)]
-
-
-def claims_of(violations: Violations) -> list[Claim]:
-    """Return the figures of [1] section 8.3, each beside ours, by hardware."""
-    vcores = dict.fromkeys(setting.vcores for setting in violations.settings)
-    return [claim for hardware in vcores for claim in _of_hardware(violations, hardware)]
 
 
 def _with_runs(violations: Violations, names: Sequence[str]) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -21,7 +22,7 @@ from cluster.studies.design import Design, StudySetting, digest, inputs_of, run_
 from cluster.studies.figures import Claim, ClaimTable, PolicyStudy, figure_of_ratios
 from cluster.studies.request import PILOT_SEED, Pilot, StudyRequest
 from cluster.studies.runner import Failures, Row, run_tasks
-from cluster.studies.violations import Pairs, Ratio, Violations
+from cluster.studies.violations import Pairs, Violations
 from workloads.region_parameters import RegionParameters, highest, lowest
 from workloads.regions import REGIONS
 
@@ -102,10 +103,8 @@ def random_parameters(region: RegionParameters, index: int) -> dict[str, Any]:
     parameters: dict[str, Any] = {}
     for name, factor in zip(FREE, FACTOR ** rng.uniform(-1.0, 1.0, len(FREE)), strict=True):
         field, _, part = name.partition(".")
-        usual = getattr(region, field)
-        value = round(
-            float(np.clip(factor * (getattr(usual, part) if part else usual), lowest(name), highest(name))), 6
-        )
+        usual = getattr(getattr(region, field), part) if part else getattr(region, field)
+        value = round(float(np.clip(factor * usual, lowest(name), highest(name))), 6)
         if part:
             parameters.setdefault(field, {})[part] = value
         else:
@@ -178,8 +177,22 @@ class SensitivityStudy(PolicyStudy):
         return self.failed
 
     def claims(self, violations: Violations) -> list[Claim]:
-        """Return the figures of `claims_of`."""
-        return claims_of(violations)
+        """Return our ratios over all populations and by region, their quantiles, and outcomes by population."""
+        regions = dict.fromkeys(setting.workload.partition(",")[0] for setting in violations.settings)
+        claims = []
+        for above, below in PAIRS:
+            label = f"{above} / {below}"
+            claims.append(Claim(label, "", violations.ratio_of_independent(above, below)))
+            for region in regions:
+                of_region = violations.where(partial(is_in, region))
+                claims.append(Claim(f"{label}, {region}", "", of_region.ratio_of_independent(above, below)))
+            ratios = violations.ratios([above], below)
+            if len(ratios):
+                in_words = ", ".join(f"{ratio:.2f}" for ratio in np.quantile(ratios, QUANTILES))
+                claims.append(Claim(f"{label}: 10, 50 and 90 % of populations", "", in_words))
+            differences = violations.means(below) - violations.means(above)
+            claims.append(Claim(f"{below} against {above}, populations", "", str(Pairs.of(differences.tolist()))))
+        return claims
 
     def tables(self, violations: Violations) -> list[ClaimTable]:
         """Return the table of the mean violations in each population."""
@@ -194,36 +207,6 @@ class SensitivityStudy(PolicyStudy):
         ]
 
 
-def claims_of(violations: Violations) -> list[Claim]:
-    """Return our ratios over all populations and by region, their quantiles, and outcomes by population."""
-    claims = []
-    for above, below in PAIRS:
-        ratios = ratios_of(violations, above, below)
-        claims.append(Claim(f"{above} / {below}", "", mean_of(ratios)))
-        for region in dict.fromkeys(map(region_of, violations.settings)):
-            of_region = {setting: ratio for setting, ratio in ratios.items() if region_of(setting) == region}
-            claims.append(Claim(f"{above} / {below}, {region}", "", mean_of(of_region)))
-        known = [ratio for ratio in ratios.values() if ratio is not None]
-        if known:
-            in_words = ", ".join(f"{ratio:.2f}" for ratio in np.quantile(known, QUANTILES))
-            claims.append(Claim(f"{above} / {below}: 10, 50 and 90 % of populations", "", in_words))
-        differences = violations.means(below) - violations.means(above)
-        claims.append(Claim(f"{below} against {above}, populations", "", str(Pairs.of(differences.tolist()))))
-    return claims
-
-
-def region_of(setting: StudySetting) -> str:
-    """Return the region of the population of a setting."""
-    return setting.workload.partition(",")[0]
-
-
-def ratios_of(violations: Violations, above: str, below: str) -> dict[StudySetting, float | None]:
-    """Return the ratio of the violations of two arms in each setting; None where the arm `below` has none."""
-    pairs = zip(violations.settings, violations.means(above), violations.means(below), strict=True)
-    return {setting: float(mean / divisor) if divisor > 0 else None for setting, mean, divisor in pairs}
-
-
-def mean_of(ratios: Mapping[StudySetting, float | None]) -> Ratio:
-    """Return the mean of the ratios of populations, which are independent, with its interval (Student's t)."""
-    known = [ratio for ratio in ratios.values() if ratio is not None]
-    return attrs.evolve(Ratio.of(known), without=len(ratios) - len(known))
+def is_in(region: str, setting: StudySetting) -> bool:
+    """Return whether the population of a setting is of a region."""
+    return setting.workload.startswith(f"{region},")

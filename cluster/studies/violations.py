@@ -108,9 +108,20 @@ class Violations:
         """Return the number of settings in which an arm has at most the mean violations of the best of the others."""
         return int((self.means(arm) <= self.least(others)).sum())
 
+    def ratios(self, arms: Sequence[str], to: str) -> Float:
+        """Return the ratio of `ratio` in each setting, (S',), without the settings in which the arm `to` has none."""
+        denominators = self.means(to)
+        is_defined = denominators > 0
+        return np.asarray(self.least(arms)[is_defined] / denominators[is_defined])
+
+    def ratio_of_independent(self, arm: str, to: str) -> Ratio:
+        """Return the mean ratio of two arms over settings whose tenants are independent, with Student's t over them."""
+        ratios = self.ratios([arm], to)
+        return attrs.evolve(Ratio.of(ratios.tolist()), without=len(self.settings) - len(ratios))
+
     def ratio(self, arms: Sequence[str], to: str) -> Ratio:
         """Return the mean ratio of the least violations of some arms in a setting to the violations of the arm `to`."""
-        ratios = _ratios(self.least(arms), self.means(to))
+        ratios = self.ratios(arms, to)
         without = len(self.settings) - len(ratios)
         if not len(ratios):
             return Ratio(None, None, None, 0, without)
@@ -129,7 +140,7 @@ class Violations:
             other_repeats = Violations(
                 self.settings, {arm: np.delete(counts, repeat, 1) for arm, counts in self.counts.items()}
             )
-            ratios = _ratios(other_repeats.least(arms), other_repeats.means(to))
+            ratios = other_repeats.ratios(arms, to)
             if len(ratios) < settings:
                 return None
             means.append(float(ratios.mean()))
@@ -153,12 +164,6 @@ class Violations:
             {**attrs.asdict(setting), "violations": {arm: float(means[arm][index]) for arm in means}}
             for index, setting in enumerate(self.settings)
         ]
-
-
-def _ratios(numerators: Float, denominators: Float) -> Float:
-    """Return the ratios of numerators to denominators, (S,), in the settings with a denominator above 0."""
-    is_defined = denominators > 0
-    return np.asarray(numerators[is_defined] / denominators[is_defined])
 
 
 def violations_of(

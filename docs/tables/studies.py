@@ -62,14 +62,6 @@ def arms(study: str, compared: str) -> str:
     return table(["", "violations", "avoidable ones", *COSTS], rows)
 
 
-def counts(study: str) -> str:
-    """Return the figures of a study that are texts, beside the figures of the paper."""
-    data = figures(study)
-    return table(
-        ["", "paper", "here"], [[label, data["paper"][label], found] for label, found in data["counts"].items()]
-    )
-
-
 def by_region(study: str, names: Sequence[str]) -> str:
     """Return the mean violations of some arms of a study in each setting."""
     settings = figures(study)["settings"]

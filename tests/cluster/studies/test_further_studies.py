@@ -126,7 +126,7 @@ def test_ratios_of_populations_show_how_many_are_left_out():
     settings = tuple(StudySetting(f"region{1 + index // 3}, population {index}", 80.0, 2.0) for index in range(6))
     counts = {"original": np.full((6, 2), 6.0), "modified": np.array([[1, 3], [2, 2], [0, 0], [4, 2], [3, 3], [6, 6]])}
     violations = Violations(settings, {**counts, "expected_overload": counts["modified"] * 2.0})
-    claims = {claim.label: claim.ours for claim in sensitivity.claims_of(violations)}
+    claims = {claim.label: claim.ours for claim in sensitivity.SensitivityStudy(design_of()).claims(violations)}
     ratio = claims["original / modified"]
     assert (ratio.mean, ratio.settings, ratio.without) == (pytest.approx((3 + 3 + 2 + 2 + 1) / 5), 5, 1)
     assert (claims["original / modified, region1"].mean, claims["original / modified, region1"].without) == (3.0, 1)

@@ -266,7 +266,10 @@ def test_claims_by_rank_of_density_compare_the_lowest_and_the_highest_densities(
     counts = {arm.name: usual * (0.5 if "prv" in arm.name else 1.0) for arm in policies.arms()}
     for arm in policies.AT_DEPARTURES:
         counts[arm.name][[0, 2]] = 8.0
-    claims = {claim.label: claim.ours for claim in policies.claims_of(Violations(settings, counts))}
+    claims = {
+        claim.label: claim.ours
+        for claim in policies.PlacementPolicyStudy(design_of()).claims(Violations(settings, counts))
+    }
     ratio = f"best without probabilities / {policies.WORST_FIT}"
     assert claims[f"80 vCores, density 1 of 2: {ratio}"].mean == 2.0
     assert claims[f"80 vCores, density 2 of 2: {ratio}"].mean == 1.0
