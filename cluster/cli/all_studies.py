@@ -46,7 +46,7 @@ class ListedStudy(NamedTuple):
 STUDIES = (
     ListedStudy(1, ("peaks",)),
     ListedStudy(1, ("peaks", "--traces", f"{DATA}/google2019_instances")),
-    ListedStudy(6, ("overhead",), has_jobs=False),
+    ListedStudy(2, ("overhead",), has_jobs=False),
     ListedStudy(10, ("gaussian", "--traces", f"{DATA}/bitbrains_rnd")),
     ListedStudy(10, ("gaussian", "--traces", f"{DATA}/planetlab")),
     ListedStudy(10, ("compression", "--samples", "4000")),

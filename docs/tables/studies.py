@@ -62,6 +62,13 @@ def arms(study: str, compared: str) -> str:
     return table(["", "violations", "avoidable ones", *COSTS], rows)
 
 
+def overheads() -> str:
+    """Return times and bytes beside the figures of the paper."""
+    data = figures("overhead")
+    rows = [[label, data["paper"].get(label, ""), found] for label, found in data["counts"].items()]
+    return table(["", "paper", "here"], rows)
+
+
 def by_region(study: str, names: Sequence[str]) -> str:
     """Return the mean violations of some arms of a study in each setting."""
     settings = figures(study)["settings"]
@@ -88,6 +95,8 @@ TABLES = {
     "violations of figure 9, 80 vCores": partial(violations, "policies", 80.0),
     "violations of figure 9, 128 vCores": partial(violations, "policies", 128.0),
     "run of figure 9": partial(run_of, "policies"),
+    "overheads": overheads,
+    "run of overheads": partial(run_of, "overhead"),
     "forms": partial(arms, "forms", "modified"),
     "run of forms": partial(run_of, "forms"),
 }
