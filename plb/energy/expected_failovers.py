@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from plb.array_types import NOWHERE, Bool, Int, Int32, UInt8
+from plb.array_types import NOWHERE, Bool, Float, Int, Int32, UInt8
 from plb.compiler import kernel
 from plb.energy.node_sums import may_lower_target, peaks_by_hand, replace_share, total_without
 from plb.energy.score import TermDescription
@@ -172,84 +172,98 @@ def count_lasting(problem: Problem, solution: Solution, node: int, incoming: int
 
     The rows on the node are its present ones with `incoming` and without `outgoing`; each may be NOWHERE.
     """
+    rows = solution.lasting[: _list_rows(solution, node, incoming, outgoing)]
+    sums, threshold = solution.aggregate[node], problem.threshold[node]
+    joining, leaving = problem.peak[incoming], problem.peak[outgoing]
     count = 0
     for k in range(solution.hit.shape[0]):
-        if solution.hit[k]:
-            for metric in range(problem.threshold.shape[1]):
-                if _reaches(problem, solution, node, incoming, outgoing, k, metric):
-                    count += 1
-                    break
+        if not solution.hit[k] or rows.shape[0] == 0:
+            continue
+        has_departures = False
+        for metric in range(threshold.shape[0]):
+            spare = sums[metric, k] + joining[metric, k] - leaving[metric, k] - threshold[metric]
+            if spare < 0:
+                continue
+            if not has_departures:
+                _find_departures(problem, solution.departure, rows, k)
+                has_departures = True
+            if _reaches(problem, rows, solution.departure, k, metric, spare):
+                count += 1
+                break
     return count
 
 
 @kernel
-def _reaches(
-    problem: Problem, solution: Solution, node: int, incoming: int, outgoing: int, k: int, metric: int
-) -> bool:
-    """Return whether a metric of a node reaches its threshold at some departure of repetition `k`.
+def _list_rows(solution: Solution, node: int, incoming: int, outgoing: int) -> int:
+    """Write the rows on a node with `incoming` and without `outgoing` to `Solution.lasting`; return their number.
 
-    The rows on the node are its present ones with `incoming` and without `outgoing`; each may be NOWHERE.
+    Each of the two may be NOWHERE.
     """
-    threshold = problem.threshold[node, metric]
-    peaks = solution.aggregate[node, metric, k] + problem.peak[incoming, metric, k] - problem.peak[outgoing, metric, k]
-    before = -1.0
-    while peaks >= threshold:
-        time = _next_departure(problem, solution, node, incoming, outgoing, k, before)
+    count = 0
+    row = solution.first_on[node]
+    while row != NOWHERE:
+        if row != outgoing:
+            solution.lasting[count] = row
+            count += 1
+        row = solution.next_on[row]
+    if incoming != NOWHERE:
+        solution.lasting[count] = incoming
+        count += 1
+    return count
+
+
+@kernel
+def _find_departures(problem: Problem, departure: Float, rows: Int, k: int) -> None:
+    """Write when each of `rows`, (n,), departs in repetition `k` to the first n numbers of `departure`."""
+    for index in range(rows.shape[0]):
+        departure[index] = departure_of(problem, rows[index], k)
+
+
+@kernel
+def _reaches(problem: Problem, rows: Int, departure: Float, k: int, metric: int, spare: int) -> bool:
+    """Return whether `rows`, (n,), reach the threshold of a metric at some departure of repetition `k`.
+
+    `departure`: of each row; `spare`: their peaks without the threshold, in quanta, at least 0.
+    """
+    time = -1.0
+    while spare >= 0:
+        time = _next_departure(departure[: rows.shape[0]], time)
         if time == math.inf:
             return False
-        demand = 0
-        row = _first(solution, node, incoming, outgoing)
-        while row != NOWHERE:
-            departure = departure_of(problem, row, k)
-            if departure >= time:
-                demand += demand_after(problem, row, metric, k, time)
-            if departure == time:
-                peaks -= problem.peak[row, metric, k]
-            row = _next(solution, row, incoming, outgoing)
-        if demand >= threshold:
+        if _missing(problem, rows, departure, k, metric, time, spare) <= spare:
             return True
-        before = time
+        for index in range(rows.shape[0]):
+            if departure[index] == time:
+                spare -= problem.peak[rows[index], metric, k]
     return False
 
 
 @kernel
-def _next_departure(
-    problem: Problem, solution: Solution, node: int, incoming: int, outgoing: int, k: int, before: float
-) -> float:
-    """Return the first departure from a node after the time `before` in repetition `k`; infinite if there is none.
+def _missing(problem: Problem, rows: Int, departure: Float, k: int, metric: int, time: float, spare: int) -> int:
+    """Return by how much the `rows`, (n,), that stay until `time` are below their peaks then, in quanta.
 
-    The rows on the node are its present ones with `incoming` and without `outgoing`; each may be NOWHERE.
+    The sum ends once it is above `spare`. `departure`: (n,) seconds from now, of each row.
     """
+    missing = 0
+    if not problem.grows[metric]:
+        return missing
+    for index in range(rows.shape[0]):
+        if departure[index] >= time:
+            row = rows[index]
+            missing += int(problem.peak[row, metric, k]) - demand_after(problem, row, metric, k, time)
+            if missing > spare:
+                break
+    return missing
+
+
+@kernel
+def _next_departure(departure: Float, before: float) -> float:
+    """Return the first `departure`, (n,), after the time `before`; infinite if there is none."""
     soonest = math.inf
-    row = _first(solution, node, incoming, outgoing)
-    while row != NOWHERE:
-        departure = departure_of(problem, row, k)
-        if before < departure < soonest:
-            soonest = departure
-        row = _next(solution, row, incoming, outgoing)
+    for time in departure:
+        if before < time < soonest:
+            soonest = time
     return soonest
-
-
-@kernel
-def _first(solution: Solution, node: int, incoming: int, outgoing: int) -> int:
-    """Return the first row of a node's list, without `outgoing` and with `incoming` at its end; NOWHERE if empty."""
-    row = _skip_outgoing(solution, int(solution.first_on[node]), outgoing)
-    return incoming if row == NOWHERE else row
-
-
-@kernel
-def _next(solution: Solution, row: int, incoming: int, outgoing: int) -> int:
-    """Return the row after `row` in its node's list, without `outgoing` and with `incoming` at its end, or NOWHERE."""
-    if row == incoming:
-        return NOWHERE
-    after = _skip_outgoing(solution, int(solution.next_on[row]), outgoing)
-    return incoming if after == NOWHERE else after
-
-
-@kernel
-def _skip_outgoing(solution: Solution, row: int, outgoing: int) -> int:
-    """Return replica `row`, or the next row on its node if `row` is `outgoing`."""
-    return int(solution.next_on[row]) if row != NOWHERE and row == outgoing else row
 
 
 @kernel
@@ -287,9 +301,12 @@ def demand_after(problem: Problem, row: int, metric: int, k: int, time: float) -
 
 def _new_sums(problem: Problem) -> dict[str, Any]:
     """Return the arrays of `Solution` that only this term needs, by name."""
+    tested_rows = len(problem.origin) if problem.timeline else 0
     return {
         "violating": np.zeros(len(problem.limit), np.int64),
         "hit": np.zeros(problem.peak.shape[2], np.uint8),
+        "lasting": np.zeros(tested_rows, np.int64),
+        "departure": np.zeros(tested_rows),
     }
 
 
