@@ -21,6 +21,8 @@ WITHOUT_EFFECT = ("--out", "--json", "--jobs", "--scheduler", "--format")
 """Options with a value on which no figure depends."""
 FLAGS_WITHOUT_EFFECT = ("--quiet", "--restart")
 """Options without a value on which no figure depends."""
+UNPUBLISHED = ("by_bin", "recalibration")
+"""Keys of `plb study calibration` that are only in its plot and in the file of ``--json``: no table needs them."""
 
 
 def path_of(study: str, workload: str | None) -> Path:
@@ -43,7 +45,14 @@ def publish(figures: Mapping[str, Any], folder: Path, path: Path) -> None:
         "cpu_seconds": round(sum(seconds), 1),
         "processor": processor(),
     }
-    write_json(path, {**stamped_as(figures, folder), "run": run})
+    write_json(path, {**stamped_as(_published(figures), folder), "run": run})
+
+
+def _published(figures: Any) -> Any:
+    """Return figures, plain JSON values, without the keys in `UNPUBLISHED`."""
+    if isinstance(figures, Mapping):
+        return {name: _published(value) for name, value in figures.items() if name not in UNPUBLISHED}
+    return [_published(value) for value in figures] if isinstance(figures, list | tuple) else figures
 
 
 def command_of(arguments: Sequence[str]) -> str:

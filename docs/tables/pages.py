@@ -11,6 +11,7 @@ from pathlib import Path
 
 from docs.tables import (
     compression,
+    estimators,
     gaussian,
     other_systems,
     peaks,
@@ -25,6 +26,7 @@ from docs.tables.markdown import ROOT
 PAGES: Mapping[Path, Mapping[str, Callable[[], str]]] = {
     ROOT / "README.md": quickstart.TABLES | {"scorecard": scorecard.counts},
     ROOT / "docs" / "energy.md": studies.OF_ENERGY,
+    ROOT / "docs" / "estimator-results.md": estimators.TABLES,
     ROOT / "docs" / "gaussian.md": gaussian.TABLES,
     ROOT / "docs" / "install.md": pythons.TABLES,
     ROOT / "docs" / "other-systems.md": other_systems.TABLES,

@@ -104,10 +104,11 @@ class Scores:
     """By bin, the share of the predictions after which a violation occurred."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return plain JSON values; null in a bin without predictions."""
-        predicted = [None if np.isnan(value) else float(value) for value in self.predicted]
+        """Return plain JSON values, those of bins under ``by_bin``; null in a bin without predictions."""
         plain = attrs.asdict(self)
-        return {**plain, "samples": self.samples.tolist(), "predicted": predicted, "observed": [*plain["observed"]]}
+        samples, predicted, observed = (plain.pop(name) for name in ("samples", "predicted", "observed"))
+        means = [None if np.isnan(value) else float(value) for value in predicted]
+        return {**plain, "by_bin": {"samples": samples.tolist(), "predicted": means, "observed": [*observed]}}
 
 
 class _Sums(NamedTuple):

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.studies.publication import command_of
+from cluster.studies.publication import command_of, publish
 from tests.command_line import plb
 
 SAMPLES = "machine,task,time_s,usage,limit\nm,t,0,1,2\nm,t,300,2,2\n"
@@ -40,6 +40,14 @@ def test_a_published_result_has_figures_and_what_repeats_them(checkout: Path, mo
     assert of_run["runs"] == len(timings)
     assert of_run["cpu_seconds"] == round(timings["cpu_seconds"].sum(), 1)
     assert of_run["processor"]
+
+
+def test_figures_that_no_table_needs_are_not_published(tmp_path: Path) -> None:
+    (tmp_path / "study.json").write_text("{}")
+    figures = {"scores": [{"label": "a", "scores": {"skill": 0.5, "by_bin": {"samples": [3]}}, "recalibration": {}}]}
+    publish(figures, tmp_path, tmp_path / "published.json")
+    published = json.loads((tmp_path / "published.json").read_text())
+    assert published["scores"] == [{"label": "a", "scores": {"skill": 0.5}}]
 
 
 DEPENDED_ON = (["--publish"], ["--region", "region1"], ["--traces", "a b"])
