@@ -201,7 +201,7 @@ class _PlainTerm:
 
 
 @kernel
-def _no_change(problem: Any, solution: Any, sums: Any, proposal: Proposal) -> float:  # noqa: ARG001  # as a term must
+def _no_change(problem: Any, solution: Any, data: Any, sums: Any, proposal: Proposal) -> float:  # noqa: ARG001  # as a term must
     """Return 0, the change by a proposal of a term that only makes the kernels compile."""
     return 0.0
 

@@ -12,6 +12,7 @@ from plb.array_types import NOWHERE
 from plb.compiler import Stream, kernel, uniform
 from plb.energy.node_sums import random_row_on
 from plb.extensions.configuration import Configuration
+from plb.extensions.kernel_data import Values
 from plb.extensions.neighbourhoods import AnyNeighbourhood, CompiledNeighbourhood, ProposedMoves
 from plb.state.arrays import Problem, Solution
 
@@ -33,7 +34,7 @@ class Rotation:
 
 
 @kernel
-def rotate(problem: Problem, solution: Solution, row: int, rng: Stream, moves: ProposedMoves) -> int:
+def rotate(problem: Problem, solution: Solution, _data: Values, row: int, rng: Stream, moves: ProposedMoves) -> int:
     """Write the three moves and return their number; 0 if a node has no replica that may move."""
     first = solution.node[row]
     for number in range(2):

@@ -27,7 +27,7 @@ from plb.model import Metric, Node, Partition, Replica, Role, Service
 from plb.model.rules import NO_REFUSAL
 from plb.planning.rule_priorities import rule_masks
 from plb.ready_made import SafetyCapacity
-from plb.ready_made.capacity_terms import SafetySteps, change_of_safety_capacity
+from plb.ready_made.capacity_terms import SafetySteps, safety_change
 from plb.search.budget import Budget
 from plb.settings.config import LONG_SEARCH, PlbConfig
 from plb.state.arrays import Problem, Proposal, Solution, are_siblings, proposed
@@ -90,7 +90,7 @@ def mean_change(
             continue
         change = evaluate_in_place(problem, solution, REJECTED, proposal, tally) - energy
         if weight > 0.0:
-            change += weight * change_of_safety_capacity(problem, solution, steps, proposal)
+            change += weight * safety_change(problem, solution, steps, proposal)
         total += abs(change)
         allowed += 1
     return total / max(1, allowed)
@@ -121,7 +121,7 @@ def anneal_plainly(
             continue
         highest = present_energy(problem, solution) - temperature * math.log(1.0 - uniform(rng))
         if weight > 0.0:
-            highest -= weight * change_of_safety_capacity(problem, solution, steps, proposal)
+            highest -= weight * safety_change(problem, solution, steps, proposal)
         if evaluate_in_place(problem, solution, highest, proposal, tally) < REJECTED:
             apply_proposal(problem, solution, proposal)
 

@@ -42,12 +42,12 @@ class CompiledConstraint(WithKernels):
 
     kind = CONSTRAINT
     test: ClassVar[Kernel[..., bool]]
-    """Kernel: whether a proposal must not be made. Arguments: problem, solution, the data and the sums that the
-    constraint has, proposal, as in `plb.extensions.energy_terms.CompiledTerm`.
+    """Kernel: whether a proposal must not be made. Arguments: problem, solution, data, sums, proposal, as in
+    `plb.extensions.energy_terms.CompiledTerm`.
     """
     count: ClassVar[Kernel[..., None] | None] = None
-    """Kernel: adds a replica on a node to the sums `sign` times, 1 or -1. Arguments: problem, the data if the
-    constraint has any, sums, row, node, sign. It is called for all moves, also for moves that a search tries, in their
+    """Kernel: adds a replica on a node to the sums `sign` times, 1 or -1. Arguments: problem, data, sums,
+    row, node, sign. It is called for all moves, also for moves that a search tries, in their
     order but possibly later, so that it must not read the solution. None: there are no sums.
     """
     _followed: tuple[Problem, Solution, int] | None = None
@@ -82,7 +82,7 @@ class CompiledConstraint(WithKernels):
         """Return whether a proposal must not be made."""
         self.begin(configuration)
         problem, solution = configuration.problem, configuration.solution
-        test, complete = self.kernel_of("test", self.sums), configuration.from_its_node(proposal)
+        test, complete = self.kernel_of("test"), configuration.from_its_node(proposal)
         return bool(test(problem, solution, self.data, self.sums, complete))
 
 
@@ -97,5 +97,5 @@ def sums_from_scratch(constraint: Constraint, configuration: Configuration) -> A
 def count_in(constraint: Constraint, configuration: Configuration, sums: Any, row: int, node: int, sign: int) -> None:
     """Let a constraint add a replica on a node (`sign` 1) to its `sums`, if it has any, or take it away (-1)."""
     if isinstance(constraint, CompiledConstraint) and constraint.count is not None:
-        count = constraint.kernel_of("count", sums)
+        count = constraint.kernel_of("count")
         count(configuration.problem, constraint.checked_data(configuration), sums, row, node, sign)

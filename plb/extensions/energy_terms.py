@@ -107,7 +107,7 @@ def cost_at_node(term: EnergyTerm, configuration: Configuration, node: int) -> f
     if isinstance(term, CompiledTerm):
         if term.node_cost is None:
             return 0.0
-        node_cost = term.kernel_of("node_cost", term.sums)
+        node_cost = term.kernel_of("node_cost")
         return float(node_cost(configuration.problem, configuration.solution, term.data, term.sums, node))
     return term.node_cost(configuration, node) if tells_node_cost(term) else 0.0
 
@@ -138,21 +138,21 @@ class CompiledTerm(WithKernels):
 
     The kernels get the arrays of `plb.state.arrays` and a `plb.state.arrays.Proposal`: `row` goes from `source`,
     which may be NOWHERE, to `target`, and `partner`, unless it is NOWHERE, goes the other way. Loads are in quanta.
-    `WithKernels` describes data and sums.
+    `WithKernels` describes data and sums; a term without any gets `NO_VALUES` (`plb.extensions.kernel_data`).
     """
 
     kind = TERM
     change: ClassVar[Kernel[..., float]]
-    """Kernel: the change of the term by a proposal. Arguments: problem, solution, the data and the sums that the term
-    has, proposal. It is not called for a replica that is dropped.
+    """Kernel: the change of the term by a proposal. Arguments: problem, solution, data, sums, proposal. It is not
+    called for a replica that is dropped.
     """
     keep: ClassVar[Kernel[..., None] | None] = None
     """Kernel with the same arguments: updates the sums, before the solution applies the proposal. With the inverse
     proposal it has to restore them, before the solution goes back. None: there are no sums.
     """
     node_cost: ClassVar[Kernel[..., float] | None] = None
-    """Kernel: what a node contributes to the term, unweighted. Arguments: problem, solution, the data and the sums that
-    the term has, node. Larger neighbourhoods begin at replicas on costly nodes. None: no node costs more.
+    """Kernel: what a node contributes to the term, unweighted. Arguments: problem, solution, data, sums, node. Larger
+    neighbourhoods begin at replicas on costly nodes. None: no node costs more.
     """
 
     def begin(self, configuration: Configuration) -> None:
@@ -165,14 +165,14 @@ class CompiledTerm(WithKernels):
     def delta(self, configuration: Configuration, proposal: Proposal) -> float:
         """Return the change of the term by a proposal."""
         problem, solution = configuration.problem, configuration.solution
-        change, complete = self.kernel_of("change", self.sums), configuration.from_its_node(proposal)
+        change, complete = self.kernel_of("change"), configuration.from_its_node(proposal)
         return float(change(problem, solution, self.data, self.sums, complete))
 
     def apply(self, configuration: Configuration, proposal: Proposal) -> None:
         """Update the sums, before the configuration applies the proposal."""
         if self.keep is not None:
             problem, solution = configuration.problem, configuration.solution
-            keep, complete = self.kernel_of("keep", self.sums), configuration.from_its_node(proposal)
+            keep, complete = self.kernel_of("keep"), configuration.from_its_node(proposal)
             keep(problem, solution, self.data, self.sums, complete)
 
     def undo(self, configuration: Configuration, proposal: Proposal) -> None:

@@ -6,7 +6,7 @@ are named tuples of arrays, which kernels take by pointers, so that a chain call
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from inspect import signature
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from plb.array_types import Int
-from plb.compiler import ByPointer, Kernel, by_pointer, kernel
+from plb.compiler import ByPointer, Kernel, by_pointer
 from plb.errors import ExtensionError, InvalidValueError, KernelError, PlbError
 
 if TYPE_CHECKING:
@@ -167,141 +167,39 @@ class WithKernels:
         """Return the sums of a configuration; raise `InvalidValueError` if they are not whole numbers."""
         return sums_of(f"{self.kind} {self.name}", self.new_sums(configuration)) if self.has_sums else NO_VALUES
 
-    def kernel_of(self, method: str, sums: Any) -> Kernel[..., Any]:
-        """Return the kernel of a method as chains call it, with data and with sums like `sums`."""
-        function = self._own_kernel(method)
-        try:
-            flat = isinstance(sums, Values)
-            return adapted(function, method, data=self.has_data, sums=self._takes_sums(method), flat=flat)
-        except KernelError as error:
-            raise ExtensionError(self.kind, self.name, method, str(error)) from error
-
-    def address_of(self, method: str, returning: type | None, arguments: Sequence[Any]) -> int:
-        """Return the address of the kernel of a method; `arguments`: all that a chain gives, with data and sums.
-
-        `returning`: type of the result.
-        """
-        start = 1 if method == COUNT_METHOD else 2
-        data, sums = arguments[start : start + 2]
-        complete = self.kernel_of(method, sums)
-        try:
-            try:
-                return complete.address(returning, *arguments)
-            except KernelError:  # the error of the kernel itself says more
-                own_sums = sums.values if isinstance(sums, Values) else sums
-                own = [*([data] if self.has_data else []), *([own_sums] if self._takes_sums(method) else [])]
-                self._own_kernel(method).address(returning, *arguments[:start], *own, *arguments[start + 2 :])
-                raise
-        except KernelError as error:
-            raise ExtensionError(self.kind, self.name, method, str(error)) from error
-
-    def _own_kernel(self, method: str) -> Kernel[..., Any]:
-        """Return the kernel of a method as the extension wrote it."""
+    def kernel_of(self, method: str) -> Kernel[..., Any]:
+        """Return the kernel of a method; raise an error if it is none, or has other parameters than `PARAMETERS`."""
         function = getattr(self, method)
         if not isinstance(function, Kernel):
             raise InvalidValueError(self.name, method, function, "a function decorated with `plb.compiler.kernel`")
+        parameters = PARAMETERS.get(method, OF_PROPOSAL)
+        if len(signature(function.py_func).parameters) != len(parameters):
+            reason = str(KernelError(function.py_func.__qualname__, f"it has to take {', '.join(parameters)}"))
+            raise ExtensionError(self.kind, self.name, method, reason)
         return function
 
-    def _takes_sums(self, method: str) -> bool:
-        """Return whether the kernel of a method takes sums; kernels of terms may take empty ones."""
-        may_be_empty = method in TERM_METHODS and not self.has_data
-        return self.has_sums or (may_be_empty and _parameter_count(self._own_kernel(method)) == PARAMETERS_WITH_SUMS)
+    def address_of(self, method: str, returning: type | None, arguments: Sequence[Any]) -> int:
+        """Return the address of the kernel of a method; `arguments`: examples of `PARAMETERS`.
+
+        `returning`: type of the result.
+        """
+        try:
+            return self.kernel_of(method).address(returning, *arguments)
+        except KernelError as error:
+            raise ExtensionError(self.kind, self.name, method, str(error)) from error
 
 
-TERM_METHODS = ("change", "keep", "node_cost")
-"""Methods whose kernels may take sums that are empty."""
-PARAMETERS_WITH_SUMS = 4
-"""Number of parameters of such a kernel that takes sums and no data."""
 COUNT_METHOD = "count"
 """The method whose kernel counts one replica."""
 PROPOSE_METHOD = "propose"
 """The method whose kernel proposes moves."""
-LAST = {COUNT_METHOD: ("row", "node", "sign"), PROPOSE_METHOD: ("row", "rng", "moves"), "node_cost": ("node",)}
-"""The last parameters of a kernel, by method; of the methods that are not listed: a proposal."""
-
-
-@cache
-def adapted(function: Kernel[..., Any], method: str, *, data: bool, sums: bool, flat: bool) -> Kernel[..., Any]:
-    """Return a kernel with data and sums among its parameters that calls `function`, the kernel of a method.
-
-    `data`, `sums`: whether `function` takes them; `flat`: whether it takes the sums as one array.
-    """
-    first = ["problem"] if method == COUNT_METHOD else ["problem", "solution"]
-    last = LAST.get(method, ("proposal",))
-    taken = [*first, *(["data"] if data else []), *(["sums"] if sums else []), *last]
-    if _parameter_count(function) != len(taken):
-        raise KernelError(function.py_func.__qualname__, f"it has to take {', '.join(taken)}")
-    if method == PROPOSE_METHOD:
-        return _adapted_propose(function, data)
-    if data and sums and not flat:
-        return function
-    return (
-        _adapted_count(function, data, flat)
-        if method == COUNT_METHOD
-        else _adapted_question(function, data, sums, flat)
-    )
-
-
-def _parameter_count(function: Kernel[..., Any]) -> int:
-    """Return the number of parameters of a kernel."""
-    return len(signature(function.py_func).parameters)
-
-
-def _adapted_count(function: Kernel[..., None], data: bool, flat: bool) -> Kernel[..., Any]:
-    """Return `adapted` of `function`, which counts a replica in or out of sums; `data`, `flat`: as in `adapted`."""
-
-    def with_data_and_flat_sums(problem: Any, data: Any, sums: Any, row: int, node: int, sign: int) -> None:
-        """Pass on the data and `sums`, a `Values`, as one array."""
-        function(problem, data, sums.values, row, node, sign)
-
-    def with_flat_sums(problem: Any, _data: Any, sums: Any, row: int, node: int, sign: int) -> None:
-        """Pass on `sums`, a `Values`, as one array."""
-        function(problem, sums.values, row, node, sign)
-
-    def with_sums(problem: Any, _data: Any, sums: Any, row: int, node: int, sign: int) -> None:
-        """Pass on `sums`, a named tuple of arrays."""
-        function(problem, sums, row, node, sign)
-
-    if data:
-        return kernel(with_data_and_flat_sums)
-    return kernel(with_flat_sums if flat else with_sums)
-
-
-def _adapted_propose(function: Any, data: bool) -> Kernel[..., Any]:
-    """Return `adapted` of a kernel that proposes moves; it takes no sums."""
-
-    def with_data(problem: Any, solution: Any, data: Any, _sums: Any, row: int, rng: Any, moves: Any) -> Any:
-        return function(problem, solution, data, row, rng, moves)
-
-    def plain(problem: Any, solution: Any, _data: Any, _sums: Any, row: int, rng: Any, moves: Any) -> Any:
-        return function(problem, solution, row, rng, moves)
-
-    return kernel(with_data if data else plain)
-
-
-def _adapted_question(function: Any, data: bool, sums: bool, flat: bool) -> Kernel[..., Any]:
-    """Return `adapted` of `function` on a proposal or node, its last argument; the switches are as in `adapted`."""
-
-    def with_data_and_flat_sums(problem: Any, solution: Any, data: Any, sums: Any, last: Any) -> Any:
-        return function(problem, solution, data, sums.values, last)
-
-    def with_data(problem: Any, solution: Any, data: Any, _sums: Any, last: Any) -> Any:
-        return function(problem, solution, data, last)
-
-    def with_flat_sums(problem: Any, solution: Any, _data: Any, sums: Any, last: Any) -> Any:
-        return function(problem, solution, sums.values, last)
-
-    def with_sums(problem: Any, solution: Any, _data: Any, sums: Any, last: Any) -> Any:
-        return function(problem, solution, sums, last)
-
-    def plain(problem: Any, solution: Any, _data: Any, _sums: Any, last: Any) -> Any:
-        return function(problem, solution, last)
-
-    if data:
-        return kernel(with_data_and_flat_sums if sums else with_data)
-    if sums:
-        return kernel(with_flat_sums if flat else with_sums)
-    return kernel(plain)
+OF_PROPOSAL = ("problem", "solution", "data", "sums", "proposal")
+PARAMETERS: Mapping[str, tuple[str, ...]] = {
+    COUNT_METHOD: ("problem", "data", "sums", "row", "node", "sign"),
+    PROPOSE_METHOD: ("problem", "solution", "data", "row", "rng", "moves"),
+    "node_cost": ("problem", "solution", "data", "sums", "node"),
+}
+"""Parameters of the kernel of a method; those of the other methods are `OF_PROPOSAL`."""
 
 
 TERM, CONSTRAINT, POLICY, NEIGHBOURHOOD = "energy term", "constraint", "policy", "neighbourhood"

@@ -73,7 +73,7 @@ class CompiledNeighbourhood(WithKernels):
     kind = NEIGHBOURHOOD
     propose: ClassVar[Kernel[..., int]]
     """Kernel: writes the moves of a step to `moves` and returns their number; 0: no step. Arguments: problem, solution,
-    the data if it has any, row, the chain's stream of random numbers, moves (`ProposedMoves`).
+    data, row, the chain's stream of random numbers, moves (`ProposedMoves`).
     """
 
 

@@ -15,6 +15,7 @@ from plb.compiler import by_pointer, kernel
 from plb.errors import InvalidValueError
 from plb.extensions.configuration import Configuration
 from plb.extensions.energy_terms import CompiledTerm
+from plb.extensions.kernel_data import Values
 from plb.model import Node
 from plb.state.arrays import Problem, Proposal, Solution
 from plb.validation import check_collection, check_mapping, check_metrics, check_name, check_number
@@ -43,7 +44,9 @@ def _shortage(data: BalanceOfTwo, node: int, first: int, second: int) -> float:
 
 
 @kernel
-def change_of_metric_balance(problem: Problem, solution: Solution, data: BalanceOfTwo, proposal: Proposal) -> float:
+def change_of_metric_balance(
+    problem: Problem, solution: Solution, data: BalanceOfTwo, _sums: Values, proposal: Proposal
+) -> float:
     """Return the change of the shortages by a proposal; O(1)."""
     row, target, partner, source = proposal
     first_gain = problem.load[row, data.first] - problem.load[partner, data.first]  # the row of NOWHERE is zero
@@ -61,7 +64,7 @@ def change_of_metric_balance(problem: Problem, solution: Solution, data: Balance
 
 
 @kernel
-def shortage_of_node(_problem: Problem, solution: Solution, data: BalanceOfTwo, node: int) -> float:
+def shortage_of_node(_problem: Problem, solution: Solution, data: BalanceOfTwo, _sums: Values, node: int) -> float:
     """Return the shortage of a node; O(1)."""
     return _shortage(data, node, solution.node_load[node, data.first], solution.node_load[node, data.second])
 
@@ -159,7 +162,15 @@ def _cost_change(data: SafetySteps, node: int, column: int, load: int, gain: int
 
 
 @kernel
-def change_of_safety_capacity(problem: Problem, solution: Solution, data: SafetySteps, proposal: Proposal) -> float:
+def change_of_safety_capacity(
+    problem: Problem, solution: Solution, data: SafetySteps, _sums: Values, proposal: Proposal
+) -> float:
+    """Return `safety_change`."""
+    return safety_change(problem, solution, data, proposal)
+
+
+@kernel
+def safety_change(problem: Problem, solution: Solution, data: SafetySteps, proposal: Proposal) -> float:
     """Return the change of the cost by a proposal; O(C·K)."""
     row, target, partner, source = proposal
     change = 0.0
@@ -176,7 +187,7 @@ def change_of_safety_capacity(problem: Problem, solution: Solution, data: Safety
 
 
 @kernel
-def safety_cost_of_node(_problem: Problem, solution: Solution, data: SafetySteps, node: int) -> float:
+def safety_cost_of_node(_problem: Problem, solution: Solution, data: SafetySteps, _sums: Values, node: int) -> float:
     """Return the cost of the loads of a node; O(C·K)."""
     cost = 0.0
     for column in range(data.metric.shape[0]):

@@ -13,6 +13,7 @@ from plb.compiler import by_pointer, kernel
 from plb.errors import InvalidValueError
 from plb.extensions.configuration import Configuration
 from plb.extensions.energy_terms import CompiledTerm
+from plb.extensions.kernel_data import Values
 from plb.model import Node
 from plb.state.arrays import Problem, Proposal, Solution, are_siblings, siblings_of
 from plb.validation import (
@@ -133,14 +134,18 @@ def _most_after(sums: MovesOfServices, service: int, more: int, second: int, sec
 
 
 @kernel
-def change_of_most_moved(problem: Problem, solution: Solution, sums: MovesOfServices, proposal: Proposal) -> float:
+def change_of_most_moved(
+    problem: Problem, solution: Solution, _data: Values, sums: MovesOfServices, proposal: Proposal
+) -> float:
     """Return the change of the largest number of moved replicas of a service by a proposal."""
     service, more, second, second_more = _changes(problem, solution, proposal)
     return float(_most_after(sums, service, more, second, second_more) - sums.most[0])
 
 
 @kernel
-def keep_moves_of_services(problem: Problem, solution: Solution, sums: MovesOfServices, proposal: Proposal) -> None:
+def keep_moves_of_services(
+    problem: Problem, solution: Solution, _data: Values, sums: MovesOfServices, proposal: Proposal
+) -> None:
     """Update the sums before a proposal is applied."""
     service, more, second, second_more = _changes(problem, solution, proposal)
     sums.most[0] = _most_after(sums, service, more, second, second_more)
@@ -236,7 +241,9 @@ def _cost_of_partition(
 
 
 @kernel
-def change_of_move_costs(problem: Problem, solution: Solution, data: CostsOfDomains, proposal: Proposal) -> float:
+def change_of_move_costs(
+    problem: Problem, solution: Solution, data: CostsOfDomains, _sums: Values, proposal: Proposal
+) -> float:
     """Return the change of the cost by a proposal: of one partition, or of two in an exchange."""
     row, partner = proposal.row, proposal.partner
     no_move = Proposal(NOWHERE, NOWHERE, NOWHERE, NOWHERE)

@@ -82,8 +82,6 @@ class ExtensionState(NamedTuple):
     """(MOST_PROPOSED,) their new nodes."""
     moves: Int
     """(1,) address of a named tuple of both."""
-    no_sums: Int
-    """(1,) address of sums without numbers, which neighbourhoods have."""
     tally: Tally
     """(TALLY_SIZE,) scratch."""
     python: Int

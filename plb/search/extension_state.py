@@ -293,14 +293,13 @@ def _neighbourhood_fields(
     `data`: of each neighbourhood, as its kernel gets it; `moves`: scratch to which all of them write their moves.
     """
     problem, solution = configuration.problem, configuration.solution
-    arguments = [(problem, solution, kernel_data, NO_VALUES, 0, Stream(0), moves) for kernel_data in data]
+    arguments = [(problem, solution, kernel_data, 0, Stream(0), moves) for kernel_data in data]
     return {
         "propose": _addresses(neighbourhoods, PROPOSE_METHOD, int, arguments),
         "propose_data": _pointers(neighbourhoods, data),
         "proposed_row": moves.row,
         "proposed_target": moves.target,
         "moves": np.array([address_of(moves)]),
-        "no_sums": np.array([address_of(NO_VALUES)]),
     }
 
 

@@ -149,22 +149,22 @@ class InTurnWithMemory(InTurn):
 
 
 @kernel
-def _spend(_problem, _solution, sums, _proposal):
-    sums[0] -= 1
-    if sums[0] == 0:
+def _spend(_problem, _solution, _data, sums, _proposal):
+    sums.values[0] -= 1
+    if sums.values[0] == 0:
         raise ValueError("the sums are spent")
     return 0.0
 
 
 @kernel
-def _spend_on_keeping(_problem, _solution, sums, _proposal):
-    sums[0] -= 1
-    if sums[0] == 0:
+def _spend_on_keeping(_problem, _solution, _data, sums, _proposal):
+    sums.values[0] -= 1
+    if sums.values[0] == 0:
         raise ValueError("the sums are spent")
 
 
 @kernel
-def _change_nothing(_problem, _solution, _sums, _proposal):
+def _change_nothing(_problem, _solution, _data, _sums, _proposal):
     return 0.0
 
 
@@ -193,7 +193,7 @@ class SpentOnKeeping(Spent):
 
 
 @kernel
-def _fails_for_a_row(problem, _solution, proposal):
+def _fails_for_a_row(problem, _solution, _data, _sums, proposal):
     """Fail for a row of a load that no other has, in quarters."""
     if problem.load[proposal.row, 0] >= 400_000:
         raise ValueError("too large")

@@ -84,7 +84,7 @@ class Anything:
 
 
 @kernel
-def _propose_anything(problem, solution, row, rng, moves):
+def _propose_anything(problem, solution, _data, row, rng, moves):
     count = int(uniform(rng) * 6)
     for number in range(count):
         moves.row[number] = row if number == 0 else int(uniform(rng) * solution.node.shape[0])

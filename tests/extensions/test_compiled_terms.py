@@ -21,33 +21,33 @@ pytestmark = pytest.mark.kernels
 
 
 @kernel
-def _change_of_occupied(_problem, _solution, replicas, proposal):
+def _change_of_occupied(_problem, _solution, _data, replicas, proposal):
     _row, target, partner, here = proposal
     if partner != NOWHERE or here == target:
         return 0
-    gained = 1 if target != NOWHERE and replicas[target] == 0 else 0
-    lost = 1 if here != NOWHERE and replicas[here] == 1 else 0
+    gained = 1 if target != NOWHERE and replicas.values[target] == 0 else 0
+    lost = 1 if here != NOWHERE and replicas.values[here] == 1 else 0
     return gained - lost
 
 
 @kernel
-def _count_replicas(_problem, _solution, replicas, proposal):
+def _count_replicas(_problem, _solution, _data, replicas, proposal):
     _row, target, partner, here = proposal
     if partner == NOWHERE and here != NOWHERE:
-        replicas[here] -= 1
+        replicas.values[here] -= 1
     if partner == NOWHERE and target != NOWHERE:
-        replicas[target] += 1
+        replicas.values[target] += 1
 
 
 @kernel
-def _miscount_replicas(_problem, _solution, replicas, proposal):
+def _miscount_replicas(_problem, _solution, _data, replicas, proposal):
     """Leave out the source node."""
     if proposal.partner == NOWHERE and proposal.target != NOWHERE:
-        replicas[proposal.target] += 1
+        replicas.values[proposal.target] += 1
 
 
 @kernel
-def _is_last_node(problem, _solution, proposal):
+def _is_last_node(problem, _solution, _data, _sums, proposal):
     last = problem.limit.shape[0] - 1
     return proposal.target == last or (proposal.partner != NOWHERE and proposal.source == last)
 
@@ -180,21 +180,23 @@ def test_function_that_is_no_kernel_is_refused():
         four_nodes(extension_terms={"plain_function": 1.0}).balance()
 
 
-def test_kernels_that_take_the_parts_of_a_proposal_are_refused(monkeypatch):
+def test_kernels_with_other_parameters_are_refused(monkeypatch):
+    """The parts of a proposal are no parameters, and a kernel takes data and sums also where there are none."""
 
     @kernel
     def change(_problem, _solution, _sums, _row, _target, _partner):
         return 0.0
 
     @kernel
-    def test(_problem, _solution, _row, _target, _partner):
+    def test(_problem, _solution, _proposal):
         return False
 
+    parameters = "problem, solution, data, sums, proposal"
     monkeypatch.setattr(Occupied, "change", change)
-    with pytest.raises(ExtensionError, match=r"occupied: change .* has to take problem, solution, sums, proposal"):
+    with pytest.raises(ExtensionError, match=rf"occupied: change .* has to take {parameters}"):
         four_nodes(extension_terms={"occupied": 1.0}).balance()
     monkeypatch.setattr(NotOnLast, "test", test)
-    with pytest.raises(ExtensionError, match=r"not_on_last: test .* has to take problem, solution, proposal"):
+    with pytest.raises(ExtensionError, match=rf"not_on_last: test .* has to take {parameters}"):
         four_nodes(extension_terms={"occupied_in_python": 1.0}, extension_constraints=["not_on_last"]).balance()
 
 
@@ -206,7 +208,7 @@ def test_sums_that_are_no_whole_numbers_are_refused(sums, monkeypatch):
 
 
 def test_sums_may_have_any_shape_and_type_of_whole_numbers(monkeypatch):
-    """Kernels get them as a flat array."""
+    """Kernels get one array as flat `values`."""
     right = Occupied.new_sums
     plan = four_nodes(extension_terms={"occupied": 100.0}).balance()
     for shape in (np.ndarray.tolist, lambda sums: sums.astype(float), lambda sums: sums.astype(np.int8).reshape(2, 2)):

@@ -260,12 +260,12 @@ def test_interrupt_between_kernels_and_an_extension_in_python_is_not_lost():
 
 
 @kernel
-def _returns_nan(_problem, _solution, _sums, _proposal):
+def _returns_nan(_problem, _solution, _data, _sums, _proposal):
     return np.nan
 
 
 @kernel
-def _returns_infinity(_problem, _solution, _sums, _proposal):
+def _returns_infinity(_problem, _solution, _data, _sums, _proposal):
     return -np.inf
 
 
@@ -302,12 +302,12 @@ def test_broken_rows_have_to_be_rows(monkeypatch, small, row):
 
 
 @kernel
-def _returns_text(_problem, _solution, _sums, _proposal):
+def _returns_text(_problem, _solution, _data, _sums, _proposal):
     return "much"
 
 
 @kernel
-def _reads_nothing(problem, _solution, proposal):
+def _reads_nothing(problem, _solution, _data, _sums, proposal):
     return problem.nothing[proposal.row] > 0
 
 

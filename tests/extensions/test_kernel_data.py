@@ -344,15 +344,15 @@ def test_wrong_counts_of_a_constraint_are_found():
 
 
 @kernel
-def _flat_test(_problem, _solution, sums, proposal):
+def _flat_test(_problem, _solution, _data, sums, proposal):
     if proposal.partner != NOWHERE:
-        return sums[proposal.target] > 2 or sums[proposal.source] > 2
-    return proposal.target != NOWHERE and sums[proposal.target] >= 2
+        return sums.values[proposal.target] > 2 or sums.values[proposal.source] > 2
+    return proposal.target != NOWHERE and sums.values[proposal.target] >= 2
 
 
 @kernel
-def _flat_count(_problem, sums, _row, node, sign):
-    sums[node] += sign
+def _flat_count(_problem, _data, sums, _row, node, sign):
+    sums.values[node] += sign
 
 
 class FlatPairs(CompiledConstraint):
@@ -379,7 +379,7 @@ class Limits(NamedTuple):
 
 
 @kernel
-def _is_forbidden(_problem, _solution, data, proposal):
+def _is_forbidden(_problem, _solution, data, _sums, proposal):
     return proposal.target != NOWHERE and data.forbidden[proposal.target]
 
 
@@ -399,7 +399,7 @@ class Closed(CompiledConstraint):
 TestFlatPairs = short_machine_of(FlatPairs())
 
 
-def test_kernels_take_what_their_extension_has():
+def test_extensions_have_data_sums_both_or_none():
     pairs = with_extension(FlatPairs())
     assert {move.target for move in pairs.place().moves} <= {"n1", "n2", "n3"}
     assert pairs.place().proposals.refused_by_rule.get("flat_pairs", 0) >= 0

@@ -26,24 +26,24 @@ pytestmark = pytest.mark.kernels
 
 
 @kernel
-def _change_of_squares(_problem, _solution, replicas, proposal):
+def _change_of_squares(_problem, _solution, _data, replicas, proposal):
     if proposal.partner != NOWHERE or proposal.source == proposal.target:
         return 0.0
-    change = 2.0 * replicas[proposal.target] + 1.0 if proposal.target != NOWHERE else 0.0
-    return change - (2.0 * replicas[proposal.source] - 1.0 if proposal.source != NOWHERE else 0.0)
+    change = 2.0 * replicas.values[proposal.target] + 1.0 if proposal.target != NOWHERE else 0.0
+    return change - (2.0 * replicas.values[proposal.source] - 1.0 if proposal.source != NOWHERE else 0.0)
 
 
 @kernel
-def _keep_replicas(_problem, _solution, replicas, proposal):
+def _keep_replicas(_problem, _solution, _data, replicas, proposal):
     if proposal.partner == NOWHERE and proposal.source != NOWHERE:
-        replicas[proposal.source] -= 1
+        replicas.values[proposal.source] -= 1
     if proposal.partner == NOWHERE and proposal.target != NOWHERE:
-        replicas[proposal.target] += 1
+        replicas.values[proposal.target] += 1
 
 
 @kernel
-def _square_of_node(_problem, _solution, replicas, node):
-    return float(replicas[node] ** 2)
+def _square_of_node(_problem, _solution, _data, replicas, node):
+    return float(replicas.values[node] ** 2)
 
 
 class Squares(CompiledTerm):
@@ -172,14 +172,14 @@ def test_facts_state_the_costs_of_nodes():
 
 
 @kernel
-def _fails(_problem, _solution, replicas, node):
-    if replicas[node] > 0:
+def _fails(_problem, _solution, _data, replicas, node):
+    if replicas.values[node] > 0:
         raise ValueError("no price")
     return 0.0
 
 
 @kernel
-def _takes_too_much(_problem, _solution, _sums, _node, _more):
+def _takes_too_much(_problem, _solution, _data, _sums, _node, _more):
     return 0.0
 
 
@@ -191,7 +191,7 @@ def test_error_of_a_method_names_term_and_method(monkeypatch):
 
 
 @kernel
-def _reads_nothing(problem, _solution, _sums, node):
+def _reads_nothing(problem, _solution, _data, _sums, node):
     return problem.nothing[node]
 
 
@@ -199,7 +199,7 @@ def _reads_nothing(problem, _solution, _sums, node):
     ("node_cost", "error", "message"),
     [
         (_fails, ExtensionError, "energy term squares: node_cost has failed: ValueError: no price"),
-        (_takes_too_much, ExtensionError, "squares: node_cost .* has to take problem, solution, sums, node"),
+        (_takes_too_much, ExtensionError, "squares: node_cost .* has to take problem, solution, data, sums, node"),
         (_square_of_node.py_func, InvalidValueError, "squares: node_cost = .*plb.compiler.kernel"),
         pytest.param(
             _reads_nothing,

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.kernels
 
 
 @kernel
-def _stays(_problem, _solution, proposal):
+def _stays(_problem, _solution, _data, _sums, proposal):
     """Refuse to move a replica of an odd row."""
     moves = proposal.source != NOWHERE and proposal.row % 2 == 1
     return moves or (proposal.partner != NOWHERE and proposal.partner % 2 == 1)

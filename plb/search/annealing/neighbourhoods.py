@@ -267,10 +267,10 @@ def _ask_for_moves(
     if address == IN_PYTHON:
         seed = int(uniform(rng) * SEEDS)
         return int(call_python(extension_state.python[0], PROPOSE, index, row, seed, NOWHERE, NOWHERE))
-    data, sums = pointer_to(extension_state.propose_data[index]), pointer_to(extension_state.no_sums[0])
+    data = pointer_to(extension_state.propose_data[index])
     moves = pointer_to(extension_state.moves[0])
     begin_call(extension_state, PROPOSE, index)
-    count = int(_propose(address, problem, solution, data, sums, row, rng, moves))
+    count = int(_propose(address, problem, solution, data, row, rng, moves))
     if not 0 <= count <= MOST_PROPOSED:
         _refuse(problem, solution, extension_state, count, NOWHERE, NOWHERE)
     for move in range(count):

@@ -20,6 +20,7 @@ from plb.array_types import NOWHERE, Bool, Float, Int
 from plb.compiler import by_pointer, kernel
 from plb.energy.terms import present_energy
 from plb.extensions.energy_terms import VanishingTerm
+from plb.extensions.kernel_data import Values
 from plb.model.rules import Rule, RuleMask
 from plb.search.annealing.chain import ChainState
 from plb.search.annealing.move_generation import Choice
@@ -204,7 +205,9 @@ def _above(solution: Solution, data: MostLoads, node: int, metric: int) -> int:
 
 
 @kernel
-def change_of_overload(problem: Problem, solution: Solution, data: MostLoads, proposal: Proposal) -> float:
+def change_of_overload(
+    problem: Problem, solution: Solution, data: MostLoads, _sums: Values, proposal: Proposal
+) -> float:
     """Return the change of the overload by a proposal for partitions of one replica; O(R).
 
     Load that leaves its origin stays there in transit: the origin neither loses it nor gains it when the row returns.
@@ -227,7 +230,13 @@ def change_of_overload(problem: Problem, solution: Solution, data: MostLoads, pr
 
 
 @kernel
-def overload_of_node(_problem: Problem, solution: Solution, data: MostLoads, node: int) -> float:
+def overload_of_node(_problem: Problem, solution: Solution, data: MostLoads, _sums: Values, node: int) -> float:
+    """Return `_overload` of a node."""
+    return _overload(solution, data, node)
+
+
+@kernel
+def _overload(solution: Solution, data: MostLoads, node: int) -> float:
     """Return the load of `node` above `data.most`, in units of overload, summed over the metrics; O(R)."""
     overload = 0.0
     for metric in range(data.most.shape[1]):
@@ -348,7 +357,7 @@ def return_to_origins(
     for position in range(solution.totals.displaced - 1, -1, -1):
         row = solution.displaced[position]
         proposal = proposed(solution, row, problem.origin[row], NOWHERE)
-        if not moves_all and overload_of_node(problem, solution, data, proposal.source) == 0.0:
+        if not moves_all and _overload(solution, data, proposal.source) == 0.0:
             continue
         if moves_all or is_allowed(problem, solution, extension_state, enforced, proposal):
             copy_values(extension_state.value, extension_state.after)
