@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,18 +21,23 @@ from racks import BusyRacks
 from swift_racks import SwiftBusyRacks
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
-from plb.registry import register_term
+from plb.extensions.energy_terms import EnergyTerm
 
 PROPOSALS = {"built-in": 2_000_000, "compiled": 2_000_000, "python": 4_000}
-TERMS = {"built-in": {}, "compiled": {"swift_busy_racks": 0.1}, "python": {"busy_racks": 0.1}}
+TERMS = {"built-in": [], "compiled": [SwiftBusyRacks()], "python": [BusyRacks()]}
+WEIGHT = 0.1
 
 
-def crowded_engine(terms: dict[str, float]) -> PlacementAndLoadBalancing:
+def crowded_engine(terms: Sequence[EnergyTerm]) -> PlacementAndLoadBalancing:
     """Return an engine whose first nodes have most of the replicas."""
     config = PlbConfig(
-        metrics=[Metric("cpu")], extension_terms=terms, chains=1, max_percentage_to_move=1.0, cooling="by_budget"
+        metrics=[Metric("cpu")],
+        extension_terms={term.name: WEIGHT for term in terms},
+        chains=1,
+        max_percentage_to_move=1.0,
+        cooling="by_budget",
     )
-    engine = PlacementAndLoadBalancing(config, seed=5)
+    engine = PlacementAndLoadBalancing(config, seed=5, extension_terms=terms)
     for index in range(40):
         engine.update_node(Node(f"n{index}", capacities={"cpu": 400}, fault_domain=f"fd:/rack{index // 4}"))
     engine.update_service(Service("web", stateful=False))
@@ -54,8 +60,6 @@ def proposals_per_second(kind: str) -> float:
 
 def main() -> None:
     """Print one line per kind of term."""
-    register_term(BusyRacks())
-    register_term(SwiftBusyRacks())
     for kind in PROPOSALS:
         print(f"{kind:>10}  {proposals_per_second(kind):>12,.0f} proposals a second")
 

@@ -7,7 +7,6 @@ import numpy as np
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Role, Service
 from plb.extensions.configuration import Configuration
-from plb.registry import register_policy
 
 
 class ApartByClass:
@@ -27,9 +26,6 @@ def alike(configuration: Configuration, row: int, node: int) -> int:
     return sum(configuration.service_of(other).tenant_class == mine for other in configuration.rows_on(node))
 
 
-register_policy(ApartByClass())
-
-
 def main() -> None:
     """Verify the policy, and place the same tenants with two engines."""
     from plb.testing import policy_test
@@ -42,7 +38,8 @@ def main() -> None:
 
 def placed_by(policy: str) -> dict[str, str]:
     """Return the nodes of tenants of two classes."""
-    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], policy=policy))
+    own = ApartByClass() if policy == ApartByClass.name else None
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], policy=policy), extension_policy=own)
     for index in range(3):
         engine.update_node(Node(f"n{index}", capacities={"cpu": 20}))
     for tenant_class in ("gold", "blue"):

@@ -5,7 +5,7 @@ Run it with `.venv/bin/python examples/racks.py`.
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.extensions.configuration import Configuration, Proposal
-from plb.registry import register_term
+from plb.extensions.energy_terms import EnergyTerm
 from plb.testing import counterexample, verify
 
 
@@ -36,9 +36,6 @@ def rack_of(configuration: Configuration, node: int) -> str:
     return described.fault_domain or described.name
 
 
-register_term(BusyRacks())
-
-
 def main() -> None:
     """Verify the term, find the fault of the wrong version, and balance with the correct one."""
     racks = [Node(f"n{i}", fault_domain=f"fd:/rack{i // 2}") for i in range(4)]
@@ -49,14 +46,15 @@ def main() -> None:
     print(counterexample(HastyBusyRacks()))
     print("the plain term:", counterexample(BusyRacks()) or "no counterexample")
 
-    for weights in ({}, {"busy_racks": 50.0}):
-        print(weights, *plan_of(weights), sep="\n  ")
+    print("without the term", *plan_of(), sep="\n  ")
+    print("with the term", *plan_of(BusyRacks()), sep="\n  ")
 
 
-def plan_of(weights: dict[str, float]) -> list[str]:
-    """Return the plan of balancing for four replicas on three racks."""
+def plan_of(*terms: EnergyTerm) -> list[str]:
+    """Return the plan of balancing for four replicas on three racks, with terms of weight 50."""
+    weights = {term.name: 50.0 for term in terms}
     config = PlbConfig(metrics=[Metric("cpu")], max_percentage_to_move=1.0, extension_terms=weights)
-    engine = PlacementAndLoadBalancing(config, seed=1)
+    engine = PlacementAndLoadBalancing(config, seed=1, extension_terms=terms)
     for index in range(6):
         engine.update_node(Node(f"n{index}", capacities={"cpu": 20}, fault_domain=f"fd:/rack{index // 2}"))
     engine.update_service(Service("web", stateful=False, target_replicas=1))

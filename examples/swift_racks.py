@@ -12,7 +12,6 @@ from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
 from plb.extensions.configuration import Configuration, Proposal
 from plb.extensions.energy_terms import CompiledTerm
-from plb.registry import register_term
 from plb.state.arrays import Problem, Solution
 from plb.testing import counterexample
 
@@ -87,8 +86,6 @@ class SwiftBusyRacks(CompiledTerm):
         return Replicas(replicas)
 
 
-register_term(SwiftBusyRacks())
-
 if __name__ == "__main__":
     print("with kernels:", counterexample(SwiftBusyRacks()) or "no counterexample")
-    print(*plan_of({"swift_busy_racks": 50.0}), sep="\n")
+    print(*plan_of(SwiftBusyRacks()), sep="\n")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from plb.compiler import uninterrupted
 from plb.described_cluster import DescribedCluster
+from plb.engine_extensions import EngineExtensions, GivenExtensions
 from plb.errors import ConflictError
 from plb.extensions.constraints import Constraint
 from plb.extensions.energy_terms import EnergyTerm
@@ -25,7 +26,6 @@ from plb.planning.explanations.queries import (
     states_of_domains,
     total_capacities,
 )
-from plb.registry import EngineExtensions, GivenExtensions
 from plb.search.budget import Budget
 from plb.settings.config import PlbConfig
 from plb.state.applied_moves import apply_moves, vacate
@@ -59,8 +59,7 @@ class PlacementAndLoadBalancing(DescribedCluster):
         violations.
     extension_terms, extension_constraints
         Energy terms and constraints of the engine's own, which it copies. `config` sets the weights of terms by their
-        names; a term that it does not name has the weight 1. A name in `config` that none of them has belongs to a
-        registered one (`plb.registry`).
+        names; a term that it does not name has the weight 1. Each name in `config` is the name of one of them.
     extension_policy
         A placement policy of the engine's own, or None. `config` names it or no policy.
     extension_neighbourhoods
@@ -117,7 +116,7 @@ class PlacementAndLoadBalancing(DescribedCluster):
         """Return an engine that continues from a snapshot: it plans as the engine of the snapshot does.
 
         Its next repair or balancing may search once more where that engine has nothing to do. Its extensions have to be
-        given or registered as before.
+        given as before.
 
         Parameters
         ----------
@@ -184,8 +183,6 @@ class PlacementAndLoadBalancing(DescribedCluster):
 
     def configure(self, config: PlbConfig) -> None:
         """Replace the settings; the metrics must keep their names.
-
-        Names of extensions that the engine was not given are looked up again among the registered ones.
 
         Raises
         ------

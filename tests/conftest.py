@@ -8,7 +8,6 @@ import signal
 import sys
 from collections.abc import Iterator
 from enum import EnumType
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -88,13 +87,3 @@ def drawn_figures(monkeypatch: pytest.MonkeyPatch) -> None:
 def small_cluster() -> Cluster:
     """Return three nodes, a stateful partition of two replicas, two instances, and a history of four repetitions."""
     return three_nodes()
-
-
-@pytest.fixture
-def registry(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Return the registry of extensions, which forgets what a test registers."""
-    import plb.registry as registry
-
-    monkeypatch.setattr(registry, "_registered", {kind: dict(items) for kind, items in registry._registered.items()})
-    monkeypatch.setattr(registry, "_origins", dict(registry._origins))
-    return registry

@@ -119,7 +119,7 @@ def read_by(root: Path, path: Path) -> Iterator[Path]:
         return
     yield path
     for text in _texts_in(path):
-        named = (path.parent / text).resolve()
+        named = (path.parent / text.partition(":")[0]).resolve()  # FILE.py:OBJECT of an extension
         if text and named != path and named.exists() and root.resolve() in named.parents:
             yield from read_by(root, named)
 

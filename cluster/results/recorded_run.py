@@ -15,7 +15,7 @@ from cluster.results.reading import Results, read_results
 from cluster.results.writing import SUMMARY, versions
 from cluster.scenario.cluster_sections import ClusterSection, NodeGroup
 from cluster.scenario.digests import TENANTS_CODE
-from cluster.scenario.scenario import Scenario, digests
+from cluster.scenario.scenario import Scenario, digests, reference_digests
 from cluster.scenario.scenario_file import OVERRIDDEN, PATHS, named_files, scenario_from
 from cluster.scenario.workload_sections import OF_REPORTS
 from plb import PlbError, UnknownNameError
@@ -210,12 +210,14 @@ def _scenario_of(summary: Mapping[str, Any], folder: Path, present: Scenario | N
     """
     tables = dict(summary["scenario"])
     paths_of_files: dict[tuple[str, str], str] = {}
+    references: dict[tuple[str, str], str] = {}
     if present is not None:
         _check_present(tables, present, folder)
         paths_of_files = {digest: file for file in named_files(present) for digest in digests([file]).items()}
+        references = {digest: item for item in present.extensions for digest in reference_digests([item]).items()}
     try:
-        if isinstance(tables.get("imports"), Mapping):
-            tables["imports"] = _paths_of(tables["imports"], paths_of_files)
+        if isinstance(tables.get("extensions"), Mapping):
+            tables["extensions"] = _paths_of(tables["extensions"], references)
         tables["engine"] = _with_files(tables.get("engine", {}), paths_of_files)
         policies = tables.get("policies", {})
         tables["policies"] = {name: _with_files(fields, paths_of_files) for name, fields in policies.items()}

@@ -58,7 +58,7 @@ class ResultsFolder:
         check_free(folder, force=force)
         _clear(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        terms = [term for policy in scenario.run.policies for term in scenario.extensions("terms", policy)]
+        terms = [term for policy in scenario.run.policies for term in scenario.extension_names("terms", policy)]
         write_json(folder / COLUMNS, column_descriptions(terms))
         self._write_summary()
 

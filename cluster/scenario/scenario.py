@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from hashlib import sha256
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import attrs
@@ -23,34 +25,63 @@ from cluster.scenario.digests import digest_of
 from cluster.scenario.sections import LONGEST, Section, check_directory_name, count, number, span
 from cluster.scenario.workload_sections import OF_PLANS, ApplicationsSection, Known, Scaling, Workload
 from plb import InvalidValueError, Metric, PlbConfig
+from plb.engine_extensions import POLICIES, path_options
+from plb.extensions.policies import PlacementPolicy
 from plb.policies import KNOWN as PLACEMENT_POLICIES
 from plb.policies import READ_HISTORY
-from plb.registry import path_options, policies
 from plb.risk.estimators import MonteCarlo, estimator_of
 from plb.settings.config import ANNEALING
 from plb.validation import check_known
 
 
-def import_files(files: Iterable[str]) -> None:
-    """Run each file once in this process; every process that creates engines of the scenario needs this."""
-    for file in files:
-        path = Path(file).resolve()
-        name = f"imports_{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}"
-        if name not in sys.modules:
-            _execute(name, path, file)
+def extension_of(reference: str) -> Any:
+    """Return the object that a reference ``FILE.py:OBJECT`` names, a new one if it names a class.
+
+    The file is run once in each process. Raise `ScenarioError` if that fails, or there is no such object.
+    """
+    file, _, name = reference.rpartition(":")
+    module = _module_of(file)
+    if not hasattr(module, name):
+        raise refusal(reference, "extensions", f"expected FILE.py:OBJECT; there is no {name!r} in the file")
+    found = getattr(module, name)
+    try:
+        return found() if isinstance(found, type) else found
+    except Exception as error:
+        raise refusal(reference, "extensions", f"{type(error).__name__}: {error}") from error
 
 
-def _execute(name: str, path: Path, file: str) -> None:
-    """Run a file as the module `name`; raise `ScenarioError`, with the file as the scenario names it, if that fails."""
+def _module_of(file: str) -> ModuleType:
+    """Return a file as a module; raise `ScenarioError`, with the file as the scenario names it, if running it fails."""
+    path = Path(file).resolve()
+    name = f"extensions_{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}"
+    if name in sys.modules:
+        return sys.modules[name]
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.is_file():
-        raise refusal(file, "imports", "is not a Python file")
+        raise refusal(file, "extensions", "is not a Python file")
     module = sys.modules[name] = module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
-        raise refusal(file, "imports", f"{type(error).__name__}: {error}") from error
+        raise refusal(file, "extensions", f"{type(error).__name__}: {error}") from error
+    return module
+
+
+def file_of(reference: str) -> str:
+    """Return the file of a reference ``FILE.py:OBJECT``."""
+    return reference.rpartition(":")[0]
+
+
+def placement_policy(name: str, extensions: Iterable[Any]) -> PlacementPolicy | None:
+    """Return the built-in placement policy, or the one among `extensions`, with a name; None without any."""
+    own = {item.name: item for item in extensions if isinstance(item, PlacementPolicy)}
+    return {**own, **POLICIES}.get(name)
+
+
+def reference_digests(references: Iterable[str]) -> dict[str, str]:
+    """Return the SHA-256 of the file of each reference, by the reference with the last part of the path alone."""
+    return {Path(item).name: digest for item in references for digest in digests([file_of(item)]).values()}
 
 
 def digests(files: Iterable[str]) -> dict[str, str]:
@@ -108,9 +139,9 @@ class Scenario:
 
     name: str = "scenario"
     """Name of the scenario, for tables and plots."""
-    imports: tuple[str, ...] = ()
-    """Python files that register the energy terms, constraints and placement policies (`plb.registry`) that `engine`
-    and `policies` use.
+    extensions: tuple[str, ...] = ()
+    """The energy terms, constraints, neighbourhoods and placement policies that `engine` and `policies` name, each as
+    ``FILE.py:OBJECT``; a class stands for an object of it.
     """
     cluster: ClusterSection = attrs.field(factory=ClusterSection)
     workload: Workload = attrs.field(factory=Workload)
@@ -139,8 +170,8 @@ class Scenario:
         names = dict.fromkeys([*BUILT_IN_POLICIES, *self.policies])
         fields_by_policy = {name: {**BUILT_IN_POLICIES.get(name, {}), **self.policies.get(name, {})} for name in names}
         object.__setattr__(self, "policies", fields_by_policy)
-        if len({Path(file).name for file in self.imports}) < len(self.imports):  # results identify them by name
-            raise InvalidValueError("scenario", "imports", list(self.imports), "files of different names")
+        if len({Path(item).name for item in self.extensions}) < len(self.extensions):  # results identify them by name
+            raise InvalidValueError("scenario", "extensions", list(self.extensions), "files of different names")
         for is_refused, section, field, allowed in self._refused_fields():
             if is_refused:
                 raise InvalidValueError(section, field, getattr(getattr(self, section), field), allowed)
@@ -175,7 +206,7 @@ class Scenario:
         for name in self.run.policies:
             check_known("policy", name, self.policies, "run.policies")
             search, options = self._search(name)
-            for option in path_options(policies().get(search)):
+            for option in path_options(placement_policy(search, self.extension_objects)):
                 if not options.get(option):
                     item, allowed = f"policies.{name}", f"the name of a file: policy {search} requires it"
                     raise InvalidValueError(item, f"policy_options.{option}", options.get(option, ""), allowed)
@@ -209,11 +240,7 @@ class Scenario:
         return search, policy_fields.get("policy_options", engine_options)
 
     def config(self, policy: str, metrics: tuple[Metric, ...]) -> PlbConfig:
-        """Return the engine's settings for a policy; its settings of metrics override `metrics`.
-
-        Runs the files of `imports` first.
-        """
-        import_files(self.imports)
+        """Return the engine's settings for a policy; its settings of metrics override `metrics`."""
         fields = {**ENGINE_DEFAULTS, **self.engine, **self.policies[policy]}
         fields["policy"], fields["policy_options"] = self._search(policy)
         policy_metrics = fields.pop("metrics", {})
@@ -222,7 +249,12 @@ class Scenario:
             metrics=[attrs.evolve(metric, **policy_metrics.get(metric.name, {})) for metric in metrics], **fields
         )
 
-    def extensions(self, kind: str, policy: str) -> tuple[str, ...]:
+    @cached_property
+    def extension_objects(self) -> tuple[Any, ...]:
+        """The objects of `extensions`, which engines copy."""
+        return tuple(map(extension_of, self.extensions))
+
+    def extension_names(self, kind: str, policy: str) -> tuple[str, ...]:
         """Return the names of the extension terms or constraints (`kind`) of a policy."""
         return tuple({**self.engine, **self.policies[policy]}.get(f"extension_{kind}", ()))
 
@@ -233,7 +265,7 @@ class Scenario:
     def as_json(self) -> dict[str, Any]:
         """Return the scenario as plain JSON values with the selected policies; fields without effect are left out."""
         plain = attrs.asdict(self)
-        del plain["imports"]
+        del plain["extensions"]
         if not self.scaling:
             del plain["scaling"]
         if self.workload.kind != "plan":
@@ -243,25 +275,25 @@ class Scenario:
             del plain["workload"][name]
         if not self.applications:
             del plain["applications"]
-        if self.imports:
-            plain["imports"] = digests(self.imports)
+        if self.extensions:
+            plain["extensions"] = reference_digests(self.extensions)
         plain["policies"] = {
-            name: with_digests(self.policies[name], self._search(name)[0]) for name in self.run.policies
+            name: self._with_digests(self.policies[name], self._search(name)[0]) for name in self.run.policies
         }
         plain["metrics"] = {name: dict(fields) for name, fields in self.metrics.items()}
-        plain["engine"] = {**ENGINE_DEFAULTS, **with_digests(self.engine, self.engine.get("policy", ANNEALING))}
+        plain["engine"] = {**ENGINE_DEFAULTS, **self._with_digests(self.engine, self.engine.get("policy", ANNEALING))}
         return json.loads(json.dumps(plain))  # type: ignore[no-any-return]
 
     def digest(self) -> str:
         """Return the SHA-256 of the scenario as canonical JSON, in hex."""
         return digest_of(self.as_json())
 
+    def _with_digests(self, settings: Mapping[str, Any], search: str) -> dict[str, Any]:
+        """Return fields of `plb.PlbConfig` with digests in place of the paths of files in `policy_options`.
 
-def with_digests(settings: Mapping[str, Any], search: str) -> dict[str, Any]:
-    """Return fields of `plb.PlbConfig` with digests in place of the paths of files in `policy_options`.
-
-    `search`: the placement policy that the options belong to.
-    """
-    options = settings.get("policy_options", {})
-    files = {name: digests([options[name]]) for name in path_options(policies().get(search)) if name in options}
-    return {**settings, "policy_options": {**options, **files}} if files else dict(settings)
+        `search`: the placement policy that the options belong to.
+        """
+        options = settings.get("policy_options", {})
+        names = path_options(placement_policy(search, self.extension_objects))
+        files = {name: digests([options[name]]) for name in names if name in options}
+        return {**settings, "policy_options": {**options, **files}} if files else dict(settings)

@@ -14,12 +14,20 @@ import attrs
 
 from cluster.errors import ScenarioError
 from cluster.scenario.cluster_sections import ClusterSection, Faults, Upgrades
-from cluster.scenario.scenario import BUILT_IN_POLICIES, FIXED_METRIC_FIELDS, RunSection, Scenario, import_files
+from cluster.scenario.scenario import (
+    BUILT_IN_POLICIES,
+    FIXED_METRIC_FIELDS,
+    RunSection,
+    Scenario,
+    extension_of,
+    file_of,
+    placement_policy,
+)
 from cluster.scenario.sections import Section, SectionReader, as_text, bounds_of, check_is_file, nearest, read_toml
 from cluster.scenario.workload_sections import ApplicationsSection, Known, Scaling, Workload
 from plb import ConflictError, InvalidValueError, Metric, PlbConfig, PlbError
+from plb.engine_extensions import EngineExtensions, GivenExtensions, among, path_options
 from plb.model.documents import SCHEMA_VERSION, Document, object_schema, schema_of
-from plb.registry import check_extensions, path_options, policies
 from plb.settings.config import ANNEALING
 from workloads.trace_files import holds_traces
 
@@ -32,7 +40,7 @@ SECTIONS: Mapping[str, type[Section]] = {
 }
 NAMED_SECTIONS: Mapping[str, type[Section]] = {"applications": ApplicationsSection, "scaling": Scaling}
 """Groups of sections with names of the user's own."""
-TOP_LEVEL = ("name", "imports", *SECTIONS, *NAMED_SECTIONS, "metrics", "engine", "policies")
+TOP_LEVEL = ("name", "extensions", *SECTIONS, *NAMED_SECTIONS, "metrics", "engine", "policies")
 PATHS = ("path", "plan", "history_path")
 """Fields of ``[workload]`` that are paths of files."""
 ENGINE_FIELDS = tuple(field.name for field in attrs.fields(PlbConfig) if field.name != "metrics")
@@ -42,9 +50,8 @@ METRIC_FIELDS = tuple(field.name for field in attrs.fields(Metric) if field.name
 def read_scenario(path: str | Path) -> Scenario:
     """Read a scenario; relative paths are relative to the folder of the file.
 
-    This applies to `workload.path`, `workload.plan`, `workload.history_path`, `imports`, and the files in
-    `policy_options`. The files in `imports` are run, so that they register energy terms, constraints and policies of
-    the scenario.
+    This applies to `workload.path`, `workload.plan`, `workload.history_path`, `extensions`, and the files in
+    `policy_options`. The files in `extensions` are run.
 
     Raises
     ------
@@ -60,10 +67,11 @@ def read_scenario(path: str | Path) -> Scenario:
 
 
 def named_files(scenario: Scenario) -> list[str]:
-    """Return the files that a scenario imports, and the files in options of its policies."""
+    """Return the files of the extensions of a scenario, and the files in options of its policies."""
     settings = [scenario.engine, *scenario.policies.values()]
     options = [option for fields in settings for option in fields.get("policy_options", {}).values()]
-    return [*scenario.imports, *(option for option in options if isinstance(option, str) and Path(option).is_file())]
+    files = dict.fromkeys(map(file_of, scenario.extensions))
+    return [*files, *(option for option in options if isinstance(option, str) and Path(option).is_file())]
 
 
 def inputs_of(scenario: Scenario) -> list[Path]:
@@ -78,7 +86,7 @@ def scenario_from(
     """Return the scenario that a table of tables, the contents of a TOML file, describes.
 
     `source`, `text`: name and text of the file, for messages; `name`: of the scenario if `data` has none; `folder`:
-    base of relative paths in `imports`, None: the current directory.
+    base of relative paths in `extensions`, None: the current directory.
     """
     reader = _ScenarioReader(text, Path() if folder is None else folder)
     return reader.checked(source, reader.scenario({"name": name or source, **data}))
@@ -92,7 +100,7 @@ def scenario_schema() -> Document:
     metrics = _by_name(object_schema(_only(Metric, METRIC_FIELDS), ()))
     properties = {
         "name": schema_of(str),
-        "imports": schema_of(tuple[str, ...]),
+        "extensions": schema_of(tuple[str, ...]),
         **sections,
         **groups,
         "metrics": metrics,
@@ -116,11 +124,16 @@ def _by_name(schema: Document) -> Document:
 class _ScenarioReader(SectionReader):
     """Reads the tables of a scenario."""
 
+    def __init__(self, text: str, folder: Path) -> None:
+        super().__init__(text, folder)
+        self.extensions: list[Any] = []
+        """The objects of the extensions that the scenario names."""
+
     def scenario(self, data: Mapping[str, Any]) -> Scenario | None:
         """Return the scenario that the tables describe, or None if there are problems."""
         self.unknown_keys("", data, TOP_LEVEL)
         name = self.value("name", data["name"], str)
-        imports = self._imports(data.get("imports", []))
+        extensions = self._extensions(data.get("extensions", []))
         sections = {key: self.section(key, data.get(key, {}), kind) for key, kind in SECTIONS.items()}
         for group, kind in NAMED_SECTIONS.items():
             tables = self.table(group, data.get(group, {}))
@@ -138,7 +151,7 @@ class _ScenarioReader(SectionReader):
         try:
             return Scenario(
                 name=name,
-                imports=imports,
+                extensions=extensions,
                 engine=engine,
                 policies=policies,
                 metrics=metrics,
@@ -148,17 +161,26 @@ class _ScenarioReader(SectionReader):
             self.add(_place_of(error), str(error))
             return None
 
-    def _imports(self, names: Any) -> tuple[str, ...]:
-        """Run the files that the scenario imports, and return their full paths; `names`: the value of ``imports``."""
-        checked: tuple[str, ...] = self.value("imports", names, tuple[str, ...]) or ()
-        files = tuple(str((self.folder / name).resolve()) for name in checked)
-        try:
-            import_files(files)
-        except ScenarioError as error:
-            self.problems.extend(
-                attrs.evolve(problem, message=f"{error.source}: {problem.message}") for problem in error.problems
-            )
-        return files
+    def _extensions(self, names: Any) -> tuple[str, ...]:
+        """Return the extensions that a scenario names with full paths; keep the objects for the checks of settings."""
+        checked: tuple[str, ...] = self.value("extensions", names, tuple[str, ...]) or ()
+        for name in checked:
+            if ":" not in name:
+                self.add("extensions", f"{name!r}: expected FILE.py:OBJECT")
+        named = [name.rpartition(":") for name in checked if ":" in name]
+        references = tuple(f"{(self.folder / file).resolve()}:{item}" for file, _, item in named)
+        for reference in references:
+            try:
+                self.extensions.append(extension_of(reference))
+            except ScenarioError as error:
+                self.problems.extend(
+                    attrs.evolve(problem, message=f"{error.source}: {problem.message}") for problem in error.problems
+                )
+        return references
+
+    def _check_extensions(self, config: PlbConfig) -> None:
+        """Raise an error if settings name an extension that the scenario lacks, or options that a policy lacks."""
+        EngineExtensions.resolve(config, GivenExtensions.of(**among(self.extensions, config)))
 
     def _policy_names(self, data: Mapping[str, Any], policy_sections: Iterable[str]) -> None:
         """Record a problem for each policy in ``run.policies`` of `data` that is not built in and has no section."""
@@ -177,10 +199,10 @@ class _ScenarioReader(SectionReader):
         entries = dict(self.table(dotted_key, table))
         options = {"policy_options": entries.pop("policy_options")} if "policy_options" in entries else {}
         other_fields: dict[str, Any] = {"metrics": (Metric("any"),)}
-        fields = self.settings(dotted_key, entries, ENGINE_FIELDS, PlbConfig, other_fields, check_extensions)
+        fields = self.settings(dotted_key, entries, ENGINE_FIELDS, PlbConfig, other_fields, self._check_extensions)
         other_fields["policy"] = fields.get("policy", default_policy)
         problems_before = len(self.problems)
-        fields |= self.settings(dotted_key, options, ENGINE_FIELDS, PlbConfig, other_fields, check_extensions)
+        fields |= self.settings(dotted_key, options, ENGINE_FIELDS, PlbConfig, other_fields, self._check_extensions)
         if options and len(self.problems) == problems_before:
             dotted_key = f"{dotted_key}.policy_options"
             fields["policy_options"] = self._full_paths(dotted_key, other_fields["policy"], fields["policy_options"])
@@ -189,7 +211,7 @@ class _ScenarioReader(SectionReader):
     def _full_paths(self, dotted_key: str, policy: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options of a placement policy, with files relative to the folder as full paths."""
         options_with_paths = dict(options)
-        for name in path_options(policies().get(policy)):
+        for name in path_options(placement_policy(policy, self.extensions)):
             if name in options_with_paths:
                 options_with_paths[name] = str(self.folder / options_with_paths[name])
                 self.attempt(f"{dotted_key}.{name}", partial(check_is_file, dotted_key, name, options_with_paths[name]))

@@ -25,11 +25,11 @@ from cluster.service.interfaces.reads import MOST_PARTITIONS, AnyRead, ReadRepli
 from cluster.service.past_tenants import PastTenants
 from plb import PlacedReplica, PlacementAndLoadBalancing, Plan, PlbConfig
 from plb.array_types import Float, Int
+from plb.engine_extensions import POLICIES, path_options
 from plb.errors import ConflictError, InvalidValueError, PlbError
 from plb.model.documents import Document, plain
 from plb.model.plan import plan_of
 from plb.model.role import Role
-from plb.registry import path_options, policies
 from plb.risk import DemandHistory
 
 PAUSE_SECONDS = 0.05
@@ -203,11 +203,11 @@ def _close(*files: Any) -> None:
 
 def check_scenario(scenario: Scenario) -> None:
     """Raise `ScenarioError` if a policy of a scenario needs a file, which a service does not read."""
-    if scenario.imports:
-        raise refusal(scenario.name, "imports", "a served engine has no extensions; simulate without --engine")
+    if scenario.extensions:
+        raise refusal(scenario.name, "extensions", "a served engine has no extensions; simulate without --engine")
     for name in scenario.run.policies:
         search, _ = scenario._search(name)
-        if path_options(policies().get(search)):
+        if path_options(POLICIES.get(search)):
             message = f"policy {search} reads a file, and a served engine reads none; simulate without --engine"
             raise refusal(scenario.name, f"policies.{name}", message)
 

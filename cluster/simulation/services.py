@@ -21,6 +21,7 @@ from cluster.simulation.tenant_arrivals import TenantSequence
 from cluster.simulation.tenant_pools import Source
 from plb import Application, Metric, Node, PlacementAndLoadBalancing, Service, UnknownNameError
 from plb.array_types import Float, Int
+from plb.engine_extensions import among
 from plb.model import Role
 from plb.model.service import AMOUNTS
 from plb.risk import DemandHistory
@@ -339,7 +340,9 @@ def make_engine(
     `source`: the workload; `seed`: of the engine.
     """
     metrics = metrics_of(scenario, source)
-    engine = engine_of(scenario.config(policy, metrics), seed=seed, history=source.history)
+    config = scenario.config(policy, metrics)
+    extensions = among(scenario.extension_objects, config) if scenario.extensions else {}
+    engine = engine_of(config, seed=seed, history=source.history, **extensions)
     for node in nodes_of(scenario.cluster, metrics):
         engine.update_node(node)
     return engine

@@ -88,7 +88,7 @@ class Simulation:
         self.ledger = Ledger(self.engine, self._node_names, sequence, Oracle.of(sequence.traces, workload))
         capacity, self._threshold = limits_of(cluster, metrics)
         """The second: (H, R) load at which each node is in violation."""
-        terms = scenario.extensions("terms", policy)
+        terms = scenario.extension_names("terms", policy)
         self.recorder = Recorder(nodes, self._metric_names, capacity, sequence, self._interval, terms)
         shared = SimulatedCluster(scenario, self.env, self.engine, self.ledger, self.recorder)
         self._movement = PlanExecution(shared)
@@ -328,7 +328,7 @@ class Simulation:
             self.engine.report_loads(metering.rows, metering.reported)
         plan = None
         node_events = len(self.recorder.node_events)
-        may_break_by_load = bool(self._scenario.extensions("constraints", self._policy))
+        may_break_by_load = bool(self._scenario.extension_names("constraints", self._policy))
         if may_break_by_load or node_events > self._events_handled or needs_repair(metering, self._threshold):
             self._events_handled = node_events
             plan = self._timed("repair", "constraint check", lambda: self.engine.repair(now=self._now))

@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from cluster.errors import ScenarioError, ScenarioProblem
-from cluster.scenario.scenario import Scenario
+from cluster.scenario.scenario import Scenario, file_of
 from cluster.scenario.scenario_file import override, read_scenario
 from cluster.scenario.workload_sections import OF_REPORTS
 from cluster.simulation.tenant_pools import check_inputs
@@ -156,11 +156,11 @@ def base_of_scenario(path: Path, traces: Path | None = None) -> Base:
     workload.pop("density", None)
     other_tables = {key: value for key, value in tables.items() if key not in ("name", "run", "policies")}
     run = {"fill_hours": scenario.run.fill_hours}
-    imports = {"imports": list(scenario.imports)} if scenario.imports else {}
+    extensions = {"extensions": list(scenario.extensions)} if scenario.extensions else {}
     return Base(
         (name,),
         0.0 if scenario.workload.arrivals == "recorded" else scenario.workload.density,
-        {**other_tables, "workload": workload, "run": run, **imports},
+        {**other_tables, "workload": workload, "run": run, **extensions},
         vcores=scenario.cluster.capacity[scenario.workload.density_metric],
         digests=digests_of_inputs(scenario),
     )
@@ -174,5 +174,6 @@ def digests_of_inputs(scenario: Scenario) -> dict[str, str]:
     traces: list[Path] = []
     if workload.kind != "region":
         traces = [file for path in paths for file in sorted(Path(path).rglob("*")) if file.is_file()]
-    files = {str(file): sha256(file.read_bytes()).hexdigest() for file in (*map(Path, scenario.imports), *traces)}
+    own = [Path(file_of(reference)) for reference in scenario.extensions]
+    files = {str(file): sha256(file.read_bytes()).hexdigest() for file in (*own, *traces)}
     return files | region

@@ -11,6 +11,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Float, Int
 from plb.compiler import uninterrupted
+from plb.engine_extensions import EngineExtensions
 from plb.errors import ConflictError
 from plb.extensions.configuration import Configuration
 from plb.model import Partition
@@ -43,7 +44,6 @@ from plb.planning.refresh import (
 from plb.planning.rule_priorities import rule_priorities
 from plb.planning.scheduler import Action, DomainRecord, Scheduler
 from plb.planning.service_domains import ServiceDomain, ServiceDomains, number_of_replicas, waits_for_upgrade
-from plb.registry import EngineExtensions
 from plb.risk.demand_history import DemandHistory
 from plb.risk.estimators import HistoricalSimulation, estimator_of, reports_kept
 from plb.search.budget import Budget
@@ -297,8 +297,6 @@ class Planner:
         if settings_of_forecast(config) != settings_of_forecast(self.state.config):
             self.demand_forecast = demand_forecast_of(config, self._history, self.seed)
             self.state.rows.keep_reports(reports_kept(estimator_of(config.estimator)))
-        if not extensions.is_same_as(self.extensions):
-            self._fixed_point.forget()
         self.extensions = extensions
         self.state.config = self.scheduler.config = config
 

@@ -18,6 +18,7 @@ from cattrs import AttributeValidationNote, BaseValidationError, Converter, Iter
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 
 from plb.array_types import Array
+from plb.engine_extensions import EngineExtensions, GivenExtensions
 from plb.errors import ConflictError, InvalidValueError, PlbError
 from plb.extensions.kernel_data import POLICY, errors_of
 from plb.extensions.policies import remembers
@@ -27,7 +28,6 @@ from plb.model.service import check_move_cost
 from plb.model.snapshot import ITEM, Snapshot, read_array
 from plb.planning.planner import Planner
 from plb.planning.scheduler import Action, DomainRecord, NodeChange
-from plb.registry import EngineExtensions, GivenExtensions
 from plb.risk.demand_history import DemandHistory
 from plb.risk.estimators import estimator_of, reports_kept
 from plb.settings.config import PlbConfig

@@ -14,6 +14,7 @@ import numpy as np
 from plb.array_types import NOWHERE, Int
 from plb.energy.from_scratch import solution_from_scratch
 from plb.energy.terms import energy_of_solution
+from plb.engine_extensions import EngineExtensions, copied
 from plb.errors import ExtensionError, InvalidValueError
 from plb.extensions.configuration import Configuration, Proposal
 from plb.extensions.constraints import CompiledConstraint, Constraint, sums_from_scratch
@@ -24,7 +25,6 @@ from plb.extensions.policies import PlacementPolicy
 from plb.model.outcome import Proposals
 from plb.model.plan import Energy
 from plb.policies import KNOWN as KNOWN_POLICIES
-from plb.registry import EngineExtensions, copied
 from plb.risk.demand_history import DemandHistory
 from plb.search.extension_kernels import APPLY, CHANGE, COUNT, NODE_COST, NOTHING, OUT_OF_RANGE, PROPOSE, TEST
 from plb.state.arrays import Problem, Solution

@@ -76,7 +76,7 @@ def _option(value: Any) -> Any:
 
 @attrs.frozen(kw_only=True, slots=False)
 class ExtensionSettings(Checked):
-    """The registered terms, constraints, neighbourhoods and policies (`plb.registry`) that an engine uses."""
+    """The terms, constraints, neighbourhoods and policies, of those that an engine is given, that it uses."""
 
     extension_terms: Mapping[str, float] = by_name(
         partial(check_number, high=LARGEST_WEIGHT), "a mapping of names of energy terms to weights", "weight by name"

@@ -22,11 +22,11 @@ from cluster.results.comparison import compare_results
 from cluster.results.summary_tables import FIGURES
 from cluster.scenario.scenario_file import read_scenario, scenario_from
 from plb import Metric
+from plb.engine_extensions import NOTHING_GIVEN
 from plb.extensions.configuration import Configuration
 from plb.policies import BUILT_IN
 from plb.policies.fits import PrvWorstFit
 from plb.provisioning.algorithms import parse_algorithm
-from plb.registry import extension_policy
 from plb.risk.estimators import Gaussian, HistoricalSimulation, MonteCarlo
 from plb.risk.peaks import Maximum, PeakOracle
 from plb.risk.peaks.predictors import KINDS
@@ -97,7 +97,7 @@ def test_policies_have_their_options() -> None:
     assert shown == known
     excerpt = next(block.content for block in blocks_of("docs/policies.md") if block.language == "toml")
     config = scenario_from(tomllib.loads(excerpt)).config("careful", (Metric("cpu"),))
-    assert extension_policy(config.policy, config.policy_options) == PrvWorstFit(theta=0.001, held_out=5)
+    assert NOTHING_GIVEN.new_policy(config) == PrvWorstFit(theta=0.001, held_out=5)
 
 
 def test_guide_quotes_the_policy_of_the_example() -> None:

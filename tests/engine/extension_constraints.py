@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from plb import Role
 from plb.array_types import NOWHERE
-from plb.registry import register_constraint
 
 
 class OffLastNode:
@@ -86,5 +85,4 @@ class Anchored:
         return [node for node in nodes if node != NOWHERE]
 
 
-for one in (OffLastNode(), OnePrimaryANode(), Anchored()):
-    register_constraint(one)
+CONSTRAINTS = (OffLastNode(), OnePrimaryANode(), Anchored())

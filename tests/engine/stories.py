@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+from plb.engine_extensions import among
 from plb.testing import Cluster
 
 if TYPE_CHECKING:
@@ -20,16 +21,21 @@ def engine_with(
     *,
     metric: Metric = CPU,
     original: Mapping[str, Any] | None = None,
+    objects: Sequence[Any] = (),
     **settings: Any,
 ) -> PlacementAndLoadBalancing:
     """Return an engine with instances on nodes.
 
     `nodes`: the capacity of each, None: unlimited; or the nodes themselves. `replicas`: node and load of each partition
-    of one instance. `original`: settings under Service Fabric's names; the others then have its defaults.
+    of one instance. `original`: settings under Service Fabric's names; the others then have its defaults. `objects`:
+    extensions that the settings may name.
     """
-    config = PlbConfig.from_service_fabric(original, metrics=[metric], **settings) if original is not None else None
     defaults = {"capacity_limit": "capacity", "w_imbalance": 1000.0, "max_percentage_to_move": 1.0}
-    engine = PlacementAndLoadBalancing(config or PlbConfig(metrics=[metric], **{**defaults, **settings}), seed=3)
+    if original is None:
+        config = PlbConfig(metrics=[metric], **{**defaults, **settings})
+    else:
+        config = PlbConfig.from_service_fabric(original, metrics=[metric], **settings)
+    engine = PlacementAndLoadBalancing(config, seed=3, **among(objects, config))
     if isinstance(nodes, Mapping):
         nodes = [Node(name, capacities={} if c is None else {metric.name: c}) for name, c in nodes.items()]
     for node in nodes:
@@ -41,9 +47,15 @@ def engine_with(
     return engine
 
 
-def engine_on(*nodes: Node | str, metrics: str = "cpu", **settings: Any) -> PlacementAndLoadBalancing:
-    """Return an engine with these nodes; a plain name is a node without limits."""
-    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric(name) for name in metrics.split()], **settings))
+def engine_on(
+    *nodes: Node | str, metrics: str = "cpu", objects: Sequence[Any] = (), **settings: Any
+) -> PlacementAndLoadBalancing:
+    """Return an engine with these nodes; a plain name is a node without limits.
+
+    `objects`: extensions that the settings may name.
+    """
+    config = PlbConfig(metrics=[Metric(name) for name in metrics.split()], **settings)
+    engine = PlacementAndLoadBalancing(config, **among(objects, config))
     for node in nodes:
         engine.update_node(Node(node) if isinstance(node, str) else node)
     return engine
@@ -89,11 +101,15 @@ def four_nodes(
     nodes: int = 4,
     load: float = 3,
     extensions: Mapping[str, Any] | None = None,
+    objects: Sequence[Any] = (),
     **settings: Any,
 ) -> PlacementAndLoadBalancing:
-    """Return nodes of capacity 20, and partitions of one replica with this load at these places."""
+    """Return nodes of capacity 20, and partitions of one replica with this load at these places.
+
+    `extensions`: arguments of the engine; `objects`: extensions that the settings may name.
+    """
     config = PlbConfig(metrics=[Metric("cpu")], **{"max_percentage_to_move": 1.0, "chains": 2, **settings})
-    engine = PlacementAndLoadBalancing(config, seed=3, **(extensions or {}))
+    engine = PlacementAndLoadBalancing(config, seed=3, **{**among(objects, config), **(extensions or {})})
     for index in range(nodes):
         engine.update_node(Node(f"n{index}", capacities={"cpu": 20}))
     engine.update_service(Service("web", stateful=False, default_load={Role.INSTANCE: {"cpu": load}}))

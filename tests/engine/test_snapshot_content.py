@@ -29,10 +29,10 @@ from plb import (
     Snapshot,
     UnknownNameError,
 )
+from plb.engine_extensions import EngineExtensions
 from plb.planning import snapshots
 from plb.planning.scheduler import DomainRecord, Scheduler, Stage
 from plb.policies import BUILT_IN
-from plb.registry import EngineExtensions, register_constraint, register_policy, register_term
 from plb.risk import DemandHistory
 from plb.risk.estimators import Kept
 from plb.state.cluster_state import PartitionRecord
@@ -45,8 +45,12 @@ METRICS = [Metric("cpu"), Metric("memory", quantum=0.25)]
 
 
 def engine_of(partitions: int = 6, *, history: DemandHistory | None = None, **settings: Any) -> Any:
-    """Return an engine with four nodes and partitions of three replicas, some of which are placed."""
-    engine = PlacementAndLoadBalancing(PlbConfig(metrics=METRICS, **settings), seed=5, history=history)
+    """Return an engine with four nodes and partitions of three replicas, some of which are placed.
+
+    `settings`: fields of `PlbConfig`, and objects that extend the engine.
+    """
+    own = {name: settings.pop(name) for name in [*settings] if name.startswith("extension_")}
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=METRICS, **settings), seed=5, history=history, **own)
     for index in range(4):
         engine.update_node(Node(f"n{index}", capacities={"cpu": 40, "memory": 80}, fault_domain=f"fd:/{index}"))
     engine.update_service(Service("db", target_replicas=3, tenant_class="gold"))
@@ -312,36 +316,30 @@ class Extension:
         return []
 
 
-@pytest.mark.usefixtures("registry")
 def test_policy_with_a_memory_continues():
     """Its next choice is that of the engine that was never stopped."""
-    register_policy(Remembering())
-    engine = engine_of(1, policy="mine")
+    engine = engine_of(1, extension_policy=Remembering())
     engine.place(now=0.0)
-    twin = restored(engine)
+    twin = restored(engine, extension_policy=Remembering())
     assert [move.target for move in engine.place().moves] == [move.target for move in twin.place().moves]
     assert engine._planner.extensions.policy.turn[0] == twin._planner.extensions.policy.turn[0] == 4
 
 
-@pytest.mark.usefixtures("registry")
 def test_policy_that_has_kept_something_without_a_memory_is_refused():
     """The message names the attribute and the cure; before its first choice there is nothing to lose."""
-    register_policy(Alternating())
-    engine = engine_of(1, policy="alternating")
-    restored(engine)
+    engine = engine_of(1, extension_policy=Alternating())
+    restored(engine, extension_policy=Alternating())
     engine.place(now=0.0)
     with pytest.raises(ConflictError, match=r"policy alternating: has kept turn, .* methods memory and recall"):
         engine.snapshot()
 
 
-@pytest.mark.usefixtures("registry")
 @pytest.mark.parametrize("memory", [{"x": {1, 2}}, {"x": np.array([object()])}, {"x": float("nan")}])
 def test_memory_that_is_no_data_is_refused(memory):
     """It consists of arrays and of values of JSON."""
     policy = Remembering()
     policy.memory = lambda: memory
-    register_policy(policy)
-    engine = engine_of(1, policy="mine")
+    engine = engine_of(1, extension_policy=policy)
     with pytest.raises(InvalidValueError, match="policy mine: memory"):
         engine.snapshot()
 
@@ -381,20 +379,20 @@ def test_options_of_a_policy_come_back():
         PlacementAndLoadBalancing(wrong).snapshot()
 
 
-def test_extension_that_is_not_registered_is_named(registry, monkeypatch):
-    """Terms, constraints and policies are code, so that the next process has to register them."""
-    for kind, register, settings in (
-        ("energy term", register_term, {"extension_terms": {"mine": 1.0}}),
-        ("constraint", register_constraint, {"extension_constraints": ("mine",)}),
-        ("placement policy", register_policy, {"policy": "mine"}),
-    ):
-        extension = Remembering() if "policy" in settings else Extension()
-        register(extension)
-        snapshot = engine_of(1, **settings).snapshot()
+@pytest.mark.parametrize(
+    ("kind", "extensions"),
+    [
+        ("energy term", {"extension_terms": [Extension()]}),
+        ("constraint", {"extension_constraints": [Extension()]}),
+        ("placement policy", {"extension_policy": Remembering()}),
+    ],
+)
+def test_extension_that_is_not_given_is_named(kind, extensions):
+    """Terms, constraints and policies are code, so that the next process has to give them."""
+    snapshot = engine_of(1, **extensions).snapshot()
+    PlacementAndLoadBalancing.from_snapshot(snapshot, **extensions)
+    with pytest.raises(UnknownNameError, match=f"unknown {kind} 'mine'"):
         PlacementAndLoadBalancing.from_snapshot(snapshot)
-        monkeypatch.delitem(registry._registered[kind.removeprefix("placement ")], "mine")
-        with pytest.raises(UnknownNameError, match=f"unknown {kind} 'mine'"):
-            PlacementAndLoadBalancing.from_snapshot(snapshot)
 
 
 # errors

@@ -34,11 +34,13 @@ UNSEEN = {
 """Fields of a cluster that are compared otherwise, or kept from call to call to save time."""
 
 
-def restored(engine: PlacementAndLoadBalancing, history: DemandHistory | None = None) -> PlacementAndLoadBalancing:
+def restored(
+    engine: PlacementAndLoadBalancing, history: DemandHistory | None = None, **extensions: Any
+) -> PlacementAndLoadBalancing:
     """Return the twin of an engine, by way of bytes; the engine forgets where searches have ended, as its twin does."""
     snapshot = Snapshot.from_bytes(engine.snapshot().to_bytes())
     engine._planner._fixed_point.forget()
-    return PlacementAndLoadBalancing.from_snapshot(snapshot, history=history)
+    return PlacementAndLoadBalancing.from_snapshot(snapshot, history=history, **extensions)
 
 
 def check_same_state(one: PlacementAndLoadBalancing, two: PlacementAndLoadBalancing) -> None:

@@ -6,8 +6,8 @@ Both engines must always report the same. One applies plans as a whole, the othe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
@@ -29,6 +29,7 @@ from plb import (
 from plb.energy.from_scratch import solution_from_scratch
 from plb.energy.score import weights_in_balancing
 from plb.energy.terms import energy_of_solution
+from plb.engine_extensions import among
 from plb.errors import PlbError
 from plb.model import ReplicaState, UpgradeMark
 from plb.model.move import Phase
@@ -70,10 +71,16 @@ def numbers_of(energy: Energy) -> dict[str, float]:
 class World:
     """Two engines and what the user reported to them."""
 
+    objects: ClassVar[Sequence[Any]] = ()
+    """Extensions that the settings may name."""
+
     def __init__(self, metrics: tuple[Metric, ...], settings: dict[str, Any], *, seed: int, history: bool) -> None:
         self.config = PlbConfig(metrics=metrics, **settings)
         self.history = self.past(metrics) if history else None
-        self.one, self.two = (PlacementAndLoadBalancing(self.config, seed=seed, history=self.history) for _ in range(2))
+        extensions = among(self.objects, self.config)
+        self.one, self.two = (
+            PlacementAndLoadBalancing(self.config, seed=seed, history=self.history, **extensions) for _ in range(2)
+        )
         self.nodes: dict[str, Node] = {}
         self.services: dict[str, Service] = {}
         self.partitions: dict[str, Partition] = {}

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plb import CheckFailedError, ExtensionError, InvalidValueError
+from plb import CheckFailedError, ExtensionError, InvalidValueError, Metric, PlbConfig
 from plb.array_types import NOWHERE
 from plb.compiler import kernel
+from plb.engine_extensions import among
 from plb.extensions.constraints import CompiledConstraint
 from plb.extensions.energy_terms import CompiledTerm
-from plb.registry import register_constraint, register_term
 from plb.testing import Invariant, busy_clusters
-from tests.engine.stories import four_nodes
+from tests.engine import stories
 from tests.machines import short_machine_of
 
 pytestmark = pytest.mark.kernels
@@ -128,17 +130,18 @@ class NotOnLast(CompiledConstraint):
         return [row for row in configuration.rows if configuration.node_of(row) == configuration.nodes - 1]
 
 
-for term in (Occupied(), Miscounted(), PlainFunction(), OccupiedInPython(), OccupiedWithSums()):
-    register_term(term)
-register_constraint(NotOnLast())
+OBJECTS = (Occupied(), Miscounted(), PlainFunction(), OccupiedInPython(), OccupiedWithSums(), NotOnLast())
+four_nodes = partial(stories.four_nodes, objects=OBJECTS)
 
 TestOccupied = short_machine_of(Occupied())
 TestNotOnLast = short_machine_of(NotOnLast(), without=[Invariant.NODES])
 
 
-def plans_of(cluster, budget=400, **extensions):
-    """Return the plans of placing and of balancing a cluster, with these terms and constraints."""
-    return [getattr(cluster.engine(**extensions), verb)(budget=budget) for verb in ("place", "balance")]
+def plans_of(cluster, budget=400, **settings):
+    """Return the plans of placing and of balancing a cluster, with these settings, which name extensions."""
+    extensions = among(OBJECTS, PlbConfig(metrics=[Metric("cpu")], **settings))
+    engines = [cluster.engine(extensions=extensions, **settings) for _ in range(2)]
+    return [getattr(engine, verb)(budget=budget) for engine, verb in zip(engines, ("place", "balance"), strict=True)]
 
 
 @settings(max_examples=15, deadline=None)
@@ -216,7 +219,7 @@ def test_sums_may_have_any_shape_and_type_of_whole_numbers(monkeypatch):
         assert four_nodes(extension_terms={"occupied": 100.0}).balance() == plan
 
 
-def test_missing_kernels_are_refused_at_registration():
+def test_missing_kernels_are_refused():
     """A term needs a change, a constraint a test and a list of breaches, and a kernel for sums needs sums."""
 
     class Changeless(CompiledTerm):
@@ -236,12 +239,11 @@ def test_missing_kernels_are_refused_at_registration():
         change = Occupied.change
         keep = Occupied.keep
 
-    with pytest.raises(InvalidValueError, match=r"register_term: term changeless = .* also has change"):
-        register_term(Changeless())
-    with pytest.raises(InvalidValueError, match=r"register_constraint: constraint = .* or `test`"):
-        register_constraint(Testless())
-    with pytest.raises(InvalidValueError, match=r"register_constraint: constraint = .* and `broken\(configuration\)`"):
-        register_constraint(Breachless())
-    register_term(Sumless())
+    with pytest.raises(InvalidValueError, match=r"extension_terms: term changeless = .* also has change"):
+        four_nodes(extensions={"extension_terms": [Changeless()]})
+    with pytest.raises(InvalidValueError, match=r"extension_constraints: constraint = .* or `test`"):
+        four_nodes(extensions={"extension_constraints": [Testless()]})
+    with pytest.raises(InvalidValueError, match=r"extension_constraints: constraint = .* and `broken\(conf"):
+        four_nodes(extensions={"extension_constraints": [Breachless()]})
     with pytest.raises(InvalidValueError, match=r"energy term sumless: new_sums = None .* for `keep`"):
-        four_nodes(extension_terms={"sumless": 1.0}).balance()
+        four_nodes(extensions={"extension_terms": [Sumless()]}).balance()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import sys
-from types import ModuleType
 
 import attrs
 import pytest
@@ -24,7 +22,7 @@ from plb import (
     Service,
     UnknownNameError,
 )
-from plb.registry import register_constraint, register_policy, register_term
+from plb.engine_extensions import among
 from plb.testing import busy_clusters
 from tests.engine.stories import places_of
 from tests.engine.strategies import examples
@@ -182,85 +180,44 @@ def test_settings_cannot_name_another_policy():
 
 
 @examples(20)
-@given(cluster=busy_clusters(), nodes=st.permutations([0, 1]), later=st.booleans())
-def test_engines_share_no_extension(cluster, nodes, later):
-    """Each makes the plans that it makes alone, with objects of one name, and when another object is registered."""
+@given(cluster=busy_clusters(), nodes=st.permutations([0, 1]))
+def test_engines_share_no_extension(cluster, nodes):
+    """Each makes the plans that it makes alone, with objects of one name."""
 
     def extensions(node):
         return {"extension_terms": [On(node)], "extension_constraints": [], "extension_policy": None}
 
     alone = [cluster.engine(extensions=extensions(node)).balance(budget=200) for node in nodes]
     engines = [cluster.engine(extensions=extensions(node)) for node in nodes]
-    if later:
-        register_term(On(5, "on"))
     assert [engine.balance(budget=200) for engine in engines] == alone
 
 
-@pytest.mark.usefixtures("registry")
-def test_names_are_resolved_when_an_engine_is_made_or_configured():
-    """What is registered later changes no engine until it gets settings, and a policy not its memory."""
-    names = {"extension_terms": {"on": 1e6}, "extension_constraints": ("on",)}
-    for register in (register_term, register_constraint):
-        register(On(1))
-    register_policy(Goes(1))
-    config = attrs.evolve(CONFIG, **names)
-    engine, walker = engine_with(config), engine_with(attrs.evolve(CONFIG, policy="goes"))
-    for register in (register_term, register_constraint):
-        register(On(2))
-    register_policy(Goes(2))
-    for one in (engine, walker):
-        assert {move.target for move in one.place().moves} == {"n1"}
-    assert walker._planner.extensions.policy.asked == 5
-    for one in (engine, walker):
-        one.configure(attrs.evolve(one.config, chains=2))
-        assert {move.target for move in one.place().moves} == {"n2"}
-    walker.configure(attrs.evolve(walker.config, chains=3))
-    assert walker._planner.extensions.policy.asked == 5, "the policy is the same object still"
-
-
-@pytest.mark.usefixtures("registry")
-def test_new_objects_begin_new_searches():
-    """The result of a balancing is no fixed point of another term of the same name."""
-    register_term(On(1))
-    engine = engine_with(attrs.evolve(CONFIG, extension_terms={"on": 1e6}))
-    assert end(engine, "balance") == {"n1"}
-    assert engine.balance().proposals.generated == 0
-    engine.configure(engine.config)
-    assert engine.balance().proposals.generated == 0
-    register_term(On(2))
-    engine.configure(engine.config)
-    assert end(engine, "balance") == {"n2"}
-
-
-@pytest.mark.usefixtures("registry")
-def test_an_object_of_the_host_hides_a_registered_one():
-    register_term(On(1))
+def test_settings_choose_among_the_objects_and_a_policy_keeps_its_memory():
     config = attrs.evolve(CONFIG, extension_terms={"on": 1e6})
     assert end(engine_with(config, extension_terms=[On(3)]), "balance") == {"n3"}
-    assert end(engine_with(config), "balance") == {"n1"}
-    with pytest.raises(UnknownNameError, match="unknown energy term 'off'"):
-        engine_with(attrs.evolve(CONFIG, extension_terms={"off": 1.0}), extension_terms=[On(3)])
+    walker = engine_with(CONFIG, extension_policy=Goes(1))
+    assert {move.target for move in walker.place().moves} == {"n1"}
+    walker.configure(attrs.evolve(walker.config, chains=3))
+    assert walker._planner.extensions.policy.asked == 5, "the policy is the same object still"
+    for settings in (config, attrs.evolve(CONFIG, extension_terms={"off": 1.0})):
+        with pytest.raises(UnknownNameError, match="unknown energy term"):
+            engine_with(settings)
+    with pytest.raises(UnknownNameError, match="unknown placement policy 'goes'"):
+        engine_with(attrs.evolve(CONFIG, policy="goes"))
 
 
-def same_named_class(file):
-    """Return the class of another module of the same qualified name as `On`; `file` is where the module is."""
-    module = ModuleType(f"module_of_{abs(hash(file))}")
-    module.__file__ = file
-    sys.modules[module.__name__] = module
-    return type("On", (On,), {"__module__": module.__name__, "__qualname__": "On"})
-
-
-def test_classes_of_two_files_are_two_classes(registry):
-    """The second one is refused under the name of the first; a file that is imported again is the same file."""
-    register_term(On(0))
-    with pytest.raises(ConflictError, match=r"register_term: On \(.*test_engine_extensions.py\) has the name 'on'"):
-        register_term(same_named_class("/elsewhere/on.py")(0))
-    again = same_named_class(__file__)(1)
-    register_term(again)
-    assert registry.registered("energy term", "on") is again
-    register_constraint(same_named_class("/elsewhere/on.py")(0))
-    with pytest.raises(ConflictError, match=r"register_constraint: On \(/elsewhere/on.py\) has the name 'on'"):
-        register_constraint(again)
+def test_objects_of_a_list_are_chosen_by_kind_and_name():
+    objects = [On(1), On(2, "at"), Goes(1)]
+    config = attrs.evolve(CONFIG, extension_terms={"on": 1.0}, extension_constraints=["at"], policy="goes")
+    assert among(objects, config) == {
+        "extension_terms": [objects[0]],
+        "extension_constraints": [objects[1]],
+        "extension_neighbourhoods": [],
+        "extension_policy": objects[2],
+    }
+    assert among(objects, CONFIG)["extension_policy"] is None
+    with pytest.raises(ConflictError, match="two energy term objects have one name"):
+        among([On(1), On(2)], config)
 
 
 # snapshots
@@ -287,9 +244,9 @@ def test_snapshots_continue_with_objects_of_the_host(cluster, verb):
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda engine: pickle.loads(pickle.dumps(engine))])
 def test_copies_have_the_objects_and_what_the_policy_keeps(copied):
-    register_term(On(0, "registered"))
-    config = attrs.evolve(CONFIG, extension_terms={"registered": 0.5})
-    engine = engine_with(config, extension_constraints=[On(2)], extension_policy=Goes(2))
+    config = attrs.evolve(CONFIG, extension_terms={"first": 0.5})
+    own = {"extension_terms": [On(0, "first")], "extension_constraints": [On(2)], "extension_policy": Goes(2)}
+    engine = engine_with(config, **own)
     engine.place()
     twin = copied(engine)
     assert (twin._planner.extensions.policy.asked, twin.config) == (5, engine.config)

@@ -14,8 +14,7 @@ from plb import (
     Role,
     Service,
 )
-from plb.registry import register_constraint
-from tests.engine.extension_constraints import OnePrimaryANode
+from tests.engine.extension_constraints import CONSTRAINTS, OnePrimaryANode
 from tests.engine.stories import add_partition, engine_on, four_nodes, places_of
 from tests.machines import short_machine_of
 
@@ -28,7 +27,7 @@ TestOnePrimaryANode = short_machine_of(OnePrimaryANode())
 
 def test_no_phase_breaks_a_constraint_and_repair_restores_it():
     """Placement and balancing do not use the node; repair moves replicas off it and gives the reason."""
-    engine = four_nodes(extension_constraints=["off_last_node"])
+    engine = four_nodes(objects=CONSTRAINTS, extension_constraints=["off_last_node"])
     engine.apply(engine.place())
     assert places_of(engine)[4] != "n3"
     plan = engine.repair()
@@ -44,7 +43,7 @@ def test_no_phase_breaks_a_constraint_and_repair_restores_it():
 
 
 def test_replica_that_only_a_constraint_excludes_names_it():
-    engine = four_nodes(("n0", "n1", "n2", None, None), extension_constraints=["off_last_node"])
+    engine = four_nodes(("n0", "n1", "n2", None, None), objects=CONSTRAINTS, extension_constraints=["off_last_node"])
     for index in range(3):
         engine.report_load(f"web/{index}", f"n{index}", {"cpu": 18})
     unplaced = engine.place().unplaced
@@ -62,7 +61,7 @@ def secondary(node: str, **fields) -> Replica:
 
 def database_engine(*constraints: str, replicas: int = 3, **settings) -> PlacementAndLoadBalancing:
     """Return an engine of four nodes and a stateful service; a primary has load 10, a secondary 2."""
-    engine = engine_on("n0", "n1", "n2", "n3", extension_constraints=constraints, **settings)
+    engine = engine_on("n0", "n1", "n2", "n3", objects=CONSTRAINTS, extension_constraints=constraints, **settings)
     engine.update_service(Service("db", target_replicas=replicas, default_load=LOADS))
     return engine
 
@@ -87,13 +86,10 @@ class Together:
         return rows if len({configuration.node_of(row) // 2 for row in rows}) > 1 else []
 
 
-register_constraint(Together())
-
-
 def test_moves_that_are_allowed_only_together_are_made_together():
     """A parent and its child cross to the empty side in one proposal; alone, each would break the constraint."""
     settings = {"w_imbalance": 1000.0, "max_percentage_to_move": 1.0, "checks": "step"}
-    engine = engine_on("n0", "n1", "n2", "n3", extension_constraints=["together"], **settings)
+    engine = engine_on("n0", "n1", "n2", "n3", objects=[Together()], extension_constraints=["together"], **settings)
     load = {Role.INSTANCE: {"cpu": 10}}
     engine.update_service(Service("web", stateful=False, default_load=load))
     engine.update_service(Service("beside", stateful=False, affinity_to="web", default_load=load))

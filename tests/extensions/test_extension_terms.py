@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from plb import (
@@ -12,9 +14,9 @@ from plb import (
     PlbConfig,
     UnknownNameError,
 )
-from plb.registry import check_extensions, register_constraint, register_term
+from tests.engine import stories
 from tests.engine.extension_constraints import OffLastNode
-from tests.engine.stories import engine_with, four_nodes, places_of
+from tests.engine.stories import places_of
 
 pytestmark = pytest.mark.kernels
 
@@ -46,8 +48,9 @@ class OnFirstNode(NodesUsed):
         return float(len(configuration.rows_on(0)))
 
 
-for one in (NodesUsed(), MiscountedNodes(), OnFirstNode()):
-    register_term(one)
+TERMS = (NodesUsed(), MiscountedNodes(), OnFirstNode())
+four_nodes = partial(stories.four_nodes, objects=TERMS)
+engine_with = partial(stories.engine_with, objects=TERMS)
 
 
 def test_term_of_large_weight_decides():
@@ -118,9 +121,9 @@ def test_total_that_is_no_number_is_refused(total, monkeypatch):
 
 def test_unknown_names_are_refused_with_the_nearest_name():
     with pytest.raises(UnknownNameError, match="unknown energy term 'node_used'; did you mean 'nodes_used'"):
-        check_extensions(PlbConfig(metrics=[Metric("cpu")], extension_terms={"node_used": 1.0}))
+        four_nodes(extension_terms={"node_used": 1.0})
     with pytest.raises(UnknownNameError, match="unknown constraint 'off_node'"):
-        check_extensions(PlbConfig(metrics=[Metric("cpu")], extension_constraints=["off_node"]))
+        four_nodes(extension_constraints=["off_node"])
     with pytest.raises(InvalidValueError, match=r"extension_terms\[nodes_used\] = -1"):
         PlbConfig(metrics=[Metric("cpu")], extension_terms={"nodes_used": -1})
     with pytest.raises(InvalidValueError, match="a mapping of names"):
@@ -132,10 +135,7 @@ def test_unknown_names_are_refused_with_the_nearest_name():
 
 
 def test_invalid_terms_and_taken_names_are_refused():
-    """The test covers a built-in name, a name of another class, missing methods, and half of the methods for sums."""
-
-    class Other(NodesUsed):
-        pass
+    """The test covers a built-in name, missing methods, and half of the methods for sums."""
 
     class Movement(NodesUsed):
         name = "movement"
@@ -149,22 +149,24 @@ def test_invalid_terms_and_taken_names_are_refused():
     class Capacity(OffLastNode):
         name = "capacity"
 
-    register_term(NodesUsed())
-    with pytest.raises(ConflictError, match="NodesUsed has the name 'nodes_used' already"):
-        register_term(Other())
     with pytest.raises(ConflictError, match="built-in term"):
-        register_term(Movement())
+        with_objects(terms=[Movement()])
     with pytest.raises(InvalidValueError, match="also has begin, undo"):
-        register_term(Halved())
+        with_objects(terms=[Halved()])
     with pytest.raises(InvalidValueError, match="`name` and a `total"):
-        register_term(object())
+        with_objects(terms=[object()])
     with pytest.raises(ConflictError, match="built-in rule"):
-        register_constraint(Capacity())
+        with_objects(constraints=[Capacity()])
     with pytest.raises(InvalidValueError, match="`refuses"):
-        register_constraint(NodesUsed())
-    for register, kind in ((register_term, NodesUsed), (register_constraint, OffLastNode)):
+        with_objects(constraints=[NodesUsed()])
+    for kind, extension in (("terms", NodesUsed), ("constraints", OffLastNode)):
         with pytest.raises(InvalidValueError, match="an object with"):
-            register(kind)
+            with_objects(**{kind: [extension]})
+
+
+def with_objects(terms=(), constraints=()):
+    """Return an engine with terms and constraints of the host."""
+    return stories.four_nodes(extensions={"extension_terms": terms, "extension_constraints": constraints})
 
 
 @pytest.mark.parametrize("name", [3, "", " ", None, ["listed"]])
@@ -177,7 +179,7 @@ def test_name_that_is_no_text_is_refused(name):
         pass
 
     Term.name = Constraint.name = name
-    with pytest.raises(InvalidValueError, match="register_term: name = "):
-        register_term(Term())
-    with pytest.raises(InvalidValueError, match="register_constraint: name = "):
-        register_constraint(Constraint())
+    with pytest.raises(InvalidValueError, match="extension_terms: name = "):
+        with_objects(terms=[Term()])
+    with pytest.raises(InvalidValueError, match="extension_constraints: name = "):
+        with_objects(constraints=[Constraint()])

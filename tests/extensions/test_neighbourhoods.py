@@ -26,7 +26,6 @@ from plb import (
 )
 from plb.compiler import kernel
 from plb.extensions.neighbourhoods import MOST_PROPOSED, CompiledNeighbourhood
-from plb.registry import check_extensions, register_neighbourhood
 from plb.settings.config import NEIGHBOURHOODS
 from plb.testing import busy_clusters
 from tests.engine.fingerprint import snapshot as fingerprint
@@ -116,18 +115,13 @@ def test_copies_and_snapshots_keep_the_neighbourhood():
         PlacementAndLoadBalancing.from_snapshot(snapshot)
 
 
-@pytest.mark.usefixtures("registry")
-def test_registered_neighbourhood_is_found_by_its_name():
-    """It is looked up when the engine is made; one that is registered later changes no engine."""
+def test_a_neighbourhood_has_its_place_in_the_settings():
     named = PlbConfig(metrics=METRICS, larger_neighbourhood_share=1.0, larger_neighbourhoods=["rotation"])
     with pytest.raises(UnknownNameError, match="unknown neighbourhood 'rotation'"):
-        check_extensions(named)
-    register_neighbourhood(Rotation())
-    check_extensions(named)
-    engine = PlacementAndLoadBalancing(named, seed=2)
+        PlacementAndLoadBalancing(named)
+    engine = PlacementAndLoadBalancing(named, seed=2, extension_neighbourhoods=[Rotation()])
     fill(engine)
     assert tried_by(engine) == {"rotation"}
-    register_neighbourhood(Rotation())
     engine.configure(named)
     assert tried_by(engine) == {"rotation"}
 
@@ -181,17 +175,11 @@ class NamedLikeABuiltIn(Rotation):
 def test_objects_that_are_no_neighbourhoods_are_refused(neighbourhood, error, message):
     with pytest.raises(error, match=f"engine: extension_neighbourhoods: {message}"):
         engine_with(neighbourhood)
-    with pytest.raises(error, match=f"register_neighbourhood: {message}"):
-        register_neighbourhood(neighbourhood)
 
 
-@pytest.mark.usefixtures("registry")
 def test_two_under_one_name_are_refused():
     with pytest.raises(ConflictError, match="extension_neighbourhoods has two objects with the name 'rotation'"):
         engine_with(Rotation(), SwiftRotation())
-    register_neighbourhood(Rotation())
-    with pytest.raises(ConflictError, match=r"register_neighbourhood: Rotation.* has the name 'rotation' already"):
-        register_neighbourhood(SwiftRotation())
 
 
 # errors

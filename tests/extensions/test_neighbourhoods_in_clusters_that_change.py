@@ -9,15 +9,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import run_state_machine_as_test
 
-from plb.registry import register_neighbourhood
 from tests.engine.strategies import examples
 from tests.engine.test_state_machine import EngineMachine
 from tests.engine.whole_strategies import whole_settings
+from tests.engine.world import World
 
 from .proposing import Anything, SwiftAnything
-
-for one in (Anything(), SwiftAnything()):
-    register_neighbourhood(one)
 
 
 def with_neighbourhoods() -> st.SearchStrategy[dict[str, Any]]:
@@ -26,9 +23,16 @@ def with_neighbourhoods() -> st.SearchStrategy[dict[str, Any]]:
     return whole_settings().map(lambda whole: {**whole, "larger_neighbourhood_share": 1.0, "chains": 1, **names})
 
 
+class WorldOfNeighbourhoods(World):
+    """Two engines with neighbourhoods of users."""
+
+    objects = (Anything(), SwiftAnything())
+
+
 class MachineOfNeighbourhoods(EngineMachine):
     """Random events in a cluster whose balancing makes steps in neighbourhoods of users."""
 
+    world_kind = WorldOfNeighbourhoods
     settings_kind = staticmethod(with_neighbourhoods)
 
 

@@ -22,7 +22,6 @@ from plb import (
 )
 from plb.model.partition import PartitionColumns
 from plb.ready_made import LeastDomains, MetricBalance, MoveCostBetweenDomains, SameDomain
-from plb.registry import register_constraint, register_policy, register_term
 from plb.risk.demand_history import DemandHistory
 from plb.settings.limits import ThrottlingSettings
 from tests.engine.fingerprint import snapshot
@@ -56,8 +55,8 @@ def history(metrics=("cpu",), tenant_class="a"):
     )
 
 
-def engine():
-    return PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]))
+def engine(**extensions):
+    return PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]), **extensions)
 
 
 DOORS: dict[str, Callable[[], object]] = {
@@ -86,9 +85,9 @@ DOORS: dict[str, Callable[[], object]] = {
     "policy of the settings": lambda: PlbConfig(metrics=[Metric("cpu")], policy=NAME),
     "term of the settings": lambda: PlbConfig(metrics=[Metric("cpu")], extension_terms={NAME: 1.0}),
     "throttle of the settings": lambda: ThrottlingSettings(maximum_in_build_replicas_per_node={NAME: 1}),
-    "term": lambda: register_term(Named()),
-    "constraint": lambda: register_constraint(Named()),
-    "policy": lambda: register_policy(Named()),
+    "term": lambda: engine(extension_terms=[Named()]),
+    "constraint": lambda: engine(extension_constraints=[Named()]),
+    "policy": lambda: engine(extension_policy=Named()),
     "domains": lambda: LeastDomains({"s": 1}, name=NAME),
     "service with domains": lambda: LeastDomains({NAME: 1}),
     "service with a domain": lambda: SameDomain({"s": [NAME]}),

@@ -23,7 +23,6 @@ from plb import (
     UnknownNameError,
 )
 from plb.array_types import NOWHERE
-from plb.registry import register_constraint, register_term
 from plb.testing import all_clusters
 from tests.engine.strategies import examples
 from tests.engine.twins import check_same_arrays
@@ -158,16 +157,12 @@ class Faulty:
         return []
 
 
-register_term(Faulty())
-register_constraint(Faulty())
-
-
-@pytest.mark.parametrize("chosen", [{"extension_terms": {"faulty": 1.0}}, {"extension_constraints": ["faulty"]}])
+@pytest.mark.parametrize("chosen", [{"extension_terms": [Faulty()]}, {"extension_constraints": [Faulty()]}])
 def test_an_extension_that_fails_leaves_no_trial_replica(monkeypatch, chosen):
     """Loads of nodes, scores and plans are then those of an engine that was never asked."""
 
     def two_of_three():
-        engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], **chosen))
+        engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]), **chosen)
         for name in ("n0", "n1", "n2"):
             engine.update_node(Node(name, capacities={"cpu": 100}))
         engine.update_service(Service("s", default_load={"primary": {"cpu": 60}}))

@@ -22,7 +22,6 @@ from plb import (
 )
 from plb.learning.placement_game import WAIT, Observation, ObservationShape
 from plb.policies.learned import Learned
-from plb.registry import extension_policy, register_policy
 from plb.risk import DemandHistory
 from tests.machines import short_policy_test
 
@@ -58,11 +57,11 @@ test_learned_policy_with_a_stub = short_policy_test(learned(Stub(attrs.evolve(SH
 
 def engine_of(policy: Learned, history: DemandHistory | None = None, **fields: object) -> PlacementAndLoadBalancing:
     """Return an engine with three nodes of 10, 10 and 20, under the policy."""
-    register_policy(policy)
     settings = {"policy": policy.name, **fields}
     if history is None:
         settings = {"w_failovers": 0.0, "w_overload": 0.0, **settings}
-    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], **settings), history=history)
+    config = PlbConfig(metrics=[Metric("cpu")], **settings)
+    engine = PlacementAndLoadBalancing(config, history=history, extension_policy=policy)
     for name, capacity in (("a", 10), ("b", 10), ("c", 20)):
         engine.update_node(Node(name, capacities={"cpu": capacity}))
     return engine
@@ -174,7 +173,7 @@ def test_forecast_is_that_of_past_tenants():
 )
 def test_invalid_options_are_refused(options: dict[str, object], message: str):
     with pytest.raises(InvalidValueError, match=f"policy learned: {message}"):
-        extension_policy("learned", options)
+        PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], policy="learned", policy_options=options))
 
 
 def test_policy_without_a_checkpoint_names_the_missing_option():

@@ -29,7 +29,6 @@ from plb.extensions.policies import smallest_first
 from plb.model.outcome import Idle
 from plb.policies import BUILT_IN
 from plb.policies.fits import FirstFit, Random
-from plb.registry import extension_policy, register_constraint, register_policy
 from plb.settings.config import ANNEALING
 from plb.testing import all_clusters, clusters, configuration_of, walks
 from tests.engine.oracle import assert_rules_are_kept, placement_of, sums_from_scratch
@@ -161,10 +160,10 @@ class NowhereButOnOddNodes(OffEvenNodes):
         return [row for row in configuration.rows if configuration.node_of(row) in (0, 2, -1)]
 
 
-for one in (LastFit(), Picky(), Stray(), LargestFirst(), Counting(), Clearing(), Evicting()):
-    register_policy(one)
-for one in (OffEvenNodes(), ChildrenOffLowNodes(), ChildrenOffHighNodes(), NowhereButOnOddNodes()):
-    register_constraint(one)
+OBJECTS = (
+    *(LastFit(), Picky(), Stray(), LargestFirst(), Counting(), Clearing(), Evicting()),
+    *(OffEvenNodes(), ChildrenOffLowNodes(), ChildrenOffHighNodes(), NowhereButOnOddNodes()),
+)
 NAMES = (*(one.name for one in BUILT_IN), "last_fit", "picky", "largest_first", "counting", "clearing")
 VERBS = ("place", "repair", "refresh")
 
@@ -173,8 +172,14 @@ def plan_of(engine, verb):
     return engine.refresh(0.0) if verb == "refresh" else getattr(engine, verb)()
 
 
-def engine_of(policy, places=(), **options):
-    return four_nodes(places, policy=policy, **options)
+def engine_of(policy, places=(), objects=OBJECTS, **options):
+    return four_nodes(places, policy=policy, objects=objects, **options)
+
+
+def engine_in(cluster, policy, **settings):
+    """Return an engine of a cluster with a built-in policy, or one of `OBJECTS`."""
+    own = next((item for item in OBJECTS if item.name == policy), None)
+    return cluster.engine(policy=policy, extensions={"extension_policy": own}, **settings)
 
 
 def targets(plan):
@@ -191,19 +196,19 @@ test_first_fit, test_random, test_clearing = (short_policy_test(one) for one in 
 @given(cluster=all_clusters(), policy=st.sampled_from([ANNEALING, *NAMES]))
 def test_plans_of_a_policy_break_no_rule(verb, cluster, policy):
     """A plain check finds the plan of any policy, and of the search, within every hard constraint."""
-    engine = cluster.engine(policy=policy, checks="phase")
+    engine = engine_in(cluster, policy, checks="phase")
     before = placement_of(engine, cluster)
     plan = plan_of(engine, verb)
     assert placement_of(engine, cluster) == before, "making a plan changes nothing"
     assert_rules_are_kept(cluster, engine.config, before, plan)
-    assert plan == plan_of(cluster.engine(policy=policy), verb), "equal engines plan the same"
+    assert plan == plan_of(engine_in(cluster, policy), verb), "equal engines plan the same"
 
 
 @examples(80)
 @given(cluster=clusters(), policy=st.sampled_from(NAMES))
 def test_counts_of_a_plan_are_consistent(cluster, policy):
     """Every evaluated node was refused by a rule or scored; an unplaced replica accounts for every node."""
-    plan = cluster.engine(policy=policy).place()
+    plan = engine_in(cluster, policy).place()
     counts = plan.proposals
     assert counts.generated == counts.scored + sum(counts.refused_by_rule.values())
     assert counts.accepted <= counts.scored
@@ -233,7 +238,7 @@ def test_repair_relieves_a_node_if_another_has_free_capacity(loads, policy):
 @given(cluster=clusters(complete=True), policy=st.sampled_from(["first_fit", "random", "largest_first"]))
 def test_repair_moves_nothing_only_if_nothing_can_move(cluster, policy):
     """A node stays too full only if none of the replicas that could help has a feasible node."""
-    engine = cluster.engine(policy=policy)
+    engine = engine_in(cluster, policy)
     start = configuration_of(engine)
     plan = engine.repair()
     if plan.moves or plan.bound_by:
@@ -362,10 +367,6 @@ def test_policy_keeps_its_state_with_its_engine():
     first, second = engine_of("counting", (None,)), engine_of("counting", (None,))
     assert [targets(first.place())["web/0"] for _ in range(3)] == ["n1", "n2", "n3"]
     assert targets(second.place())["web/0"] == "n1"
-    first.configure(PlbConfig(metrics=[Metric("cpu")], policy="annealing"))
-    first.configure(PlbConfig(metrics=[Metric("cpu")], policy="counting"))
-    assert targets(first.place())["web/0"] == "n1", "a policy that is chosen again starts from scratch"
-    assert extension_policy("annealing") is None
 
 
 def test_policy_that_evicts_moves_others_first():
@@ -439,8 +440,7 @@ def test_eviction_that_frees_no_capacity_is_refused(move, monkeypatch):
 
 
 def test_evictions_may_be_exchanges():
-    register_policy(Evicting(Proposal(0, 2, 1)))
-    engine = engine_of("evicting", ("n0", "n2", None))
+    engine = engine_of("evicting", ("n0", "n2", None), objects=[Evicting(Proposal(0, 2, 1))])
     assert targets(engine.place()) == {"web/0": "n2", "web/1": "n0", "web/2": "n3"}
 
 
@@ -492,10 +492,7 @@ def test_repair_places_no_waiting_replica():
 
 
 def test_names_of_policies_are_checked(monkeypatch):
-    """The test covers unknown names, taken names, built-in names, and objects that are no policy."""
-
-    class Other(LastFit):
-        pass
+    """The test covers unknown names, built-in names, and objects that are no policy."""
 
     class Annealing(LastFit):
         name = "annealing"
@@ -507,18 +504,17 @@ def test_names_of_policies_are_checked(monkeypatch):
         PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], policy="first_fot"))
     with pytest.raises(InvalidValueError, match="policy = 3 is not allowed; expected the name of a placement policy"):
         PlbConfig(metrics=[Metric("cpu")], policy=3)
-    with pytest.raises(ConflictError, match="LastFit has the name 'last_fit' already"):
-        register_policy(Other())
+    config = PlbConfig(metrics=[Metric("cpu")])
     for one in (Annealing(), Random()):
         with pytest.raises(ConflictError, match="built-in policy"):
-            register_policy(one)
+            PlacementAndLoadBalancing(config, extension_policy=one)
     for one in (OffEvenNodes(), LastFit):
         with pytest.raises(InvalidValueError, match="`name` and a `choose"):
-            register_policy(one)
+            PlacementAndLoadBalancing(config, extension_policy=one)
     for name in (3, "", [], None):
         monkeypatch.setattr(LastFit, "name", name)
-        with pytest.raises(InvalidValueError, match=r"register_policy: name = .* expected a string"):
-            register_policy(LastFit())
+        with pytest.raises(InvalidValueError, match=r"extension_policy: name = .* expected a string"):
+            PlacementAndLoadBalancing(config, extension_policy=LastFit())
 
 
 # the verifier

@@ -16,20 +16,31 @@ from plb import (
     Service,
     UnknownNameError,
 )
+from plb.engine_extensions import GivenExtensions
 from plb.policies import BUILT_IN
 from plb.policies.fits import PrvWorstFit, Weighting
-from plb.registry import check_extensions, extension_policy, register_policy
 
 BY_NAME = {policy.name: policy for policy in BUILT_IN}
 
 
+def policy_of(policy, options=None, own=None):
+    """Return the policy of an engine whose settings name it with options; `own`: the object of the host, if any."""
+    config = PlbConfig(metrics=[Metric("cpu")], policy=policy, policy_options=options or {})
+    return GivenExtensions.of(extension_policy=own).new_policy(config)
+
+
 def test_options_change_a_copy_of_the_policy():
-    """Options that are not given keep their registered values; the registered policy does not change."""
-    register_policy(PrvWorstFit(theta=0.05, held_out=5, weighting="sum", name="careful"))
-    changed = extension_policy("careful", {"theta": 0.2})
+    """Options that are not given keep their values; the given policy does not change."""
+    careful = PrvWorstFit(theta=0.05, held_out=5, weighting="sum", name="careful")
+    changed = policy_of("careful", {"theta": 0.2}, careful)
     assert changed == PrvWorstFit(theta=0.2, held_out=5, weighting=Weighting.SUM, name="careful")
-    assert extension_policy("careful") == PrvWorstFit(theta=0.05, held_out=5, weighting=Weighting.SUM, name="careful")
-    assert extension_policy("prv_worst_fit") == PrvWorstFit(theta=0.01, held_out=3, weighting=Weighting.MAX)
+    assert (
+        policy_of("careful", own=careful)
+        == careful
+        == PrvWorstFit(theta=0.05, held_out=5, weighting=Weighting.SUM, name="careful")
+    )
+    assert policy_of("prv_worst_fit") == PrvWorstFit(theta=0.01, held_out=3, weighting=Weighting.MAX)
+    assert policy_of("annealing") is None
 
 
 @pytest.mark.parametrize(
@@ -61,7 +72,7 @@ def test_options_change_a_copy_of_the_policy():
 )
 def test_unknown_or_invalid_option_is_refused(policy, options, error, message):
     with pytest.raises(error, match=message):
-        check_extensions(PlbConfig(metrics=[Metric("cpu")], policy=policy, policy_options=options))
+        policy_of(policy, options)
 
 
 @attrs.frozen
@@ -76,10 +87,9 @@ class Measured:
 
 
 def test_policy_of_a_user_has_the_options_of_its_class():
-    register_policy(Measured())
-    assert extension_policy("measured", {"most": 2}).most == 2
+    assert policy_of("measured", {"most": 2}, Measured()).most == 2
     with pytest.raises(InvalidValueError, match=r"policy_options = {'most': -1} .* policy measured takes"):
-        check_extensions(PlbConfig(metrics=[Metric("cpu")], policy="measured", policy_options={"most": -1}))
+        policy_of("measured", {"most": -1}, Measured())
 
 
 def test_options_of_settings_cannot_change():

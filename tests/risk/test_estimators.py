@@ -26,7 +26,6 @@ from plb import (
     UnknownNameError,
 )
 from plb.extensions.configuration import Admission, Proposal, built_in_term
-from plb.registry import register_constraint
 from plb.risk.estimators import Evaluation, Gaussian, estimator_of, reads_limits
 from plb.risk.peaks import BorgDefault, Form, Maximum, NSigma, RcLike
 from plb.testing import configuration_of
@@ -48,11 +47,11 @@ SPECS = (
 )
 
 
-def engine_with(spec, places, reports, *, limits=True):
+def engine_with(spec, places, reports, *, limits=True, **extensions):
     """Return an engine whose replica i is on ``places[i]`` and has reported the loads in ``reports[i]``, (S, 2)."""
     metrics = [Metric(name, violation_threshold=THRESHOLD) for name in CAPACITIES]
     config = PlbConfig(metrics=metrics, estimator=spec, w_failovers=1.0, chains=1, threads=1, checks="step")
-    engine = PlacementAndLoadBalancing(config, seed=3)
+    engine = PlacementAndLoadBalancing(config, seed=3, **extensions)
     for node in range(NODES):
         engine.update_node(Node(f"n{node}", capacities=CAPACITIES))
     promised = dict.fromkeys(CAPACITIES, LIMIT) if limits else {}
@@ -259,9 +258,9 @@ def test_unknown_estimators_are_refused(text, error, message):
 
 def test_admission_checks_whether_a_replica_fits():
     """A new replica goes to a node where it fits, or to none; placed replicas stay."""
-    register_constraint(Admission(0.05))
-    engine = engine_with(f"gaussian:{WINDOW}", ["n0", "n1"], [[(50, 20), (20, 20), (80, 20)] * 2] * 2)
-    engine.configure(attrs.evolve(engine.config, extension_constraints=["admission"], policy="best_fit_max"))
+    loads = [[(50, 20), (20, 20), (80, 20)] * 2] * 2
+    engine = engine_with(f"gaussian:{WINDOW}", ["n0", "n1"], loads, extension_constraints=[Admission(0.05)])
+    engine.configure(attrs.evolve(engine.config, policy="best_fit_max"))
     engine.update_service(Service("new", stateful=False, target_replicas=1, limits={"cpu": 60.0, "disk": 60.0}))
     engine.update_partition(Partition("new/0", service="new"))
     chances = engine.violation_probabilities(partition="new/0")
@@ -293,9 +292,8 @@ def test_single_and_bulk_reports_give_the_same_samples():
 @pytest.mark.parametrize("policy", ["annealing", "best_fit_max", "prv_worst_fit"])
 def test_admission_holds_in_every_phase(policy):
     """Where a violation is certain on every node, nothing is placed; primary and secondary are both checked."""
-    register_constraint(Admission(0.5))
-    engine = engine_with("borg-default:phi=1", [], [])
-    engine.configure(attrs.evolve(engine.config, extension_constraints=["admission"], policy=policy))
+    engine = engine_with("borg-default:phi=1", [], [], extension_constraints=[Admission(0.5)])
+    engine.configure(attrs.evolve(engine.config, policy=policy))
     for name, limit in (("large", 99.0), ("small", 60.0)):
         engine.update_service(Service(name, target_replicas=3, limits={"cpu": limit, "disk": 1.0}))
         engine.update_partition(Partition(f"{name}/0", service=name))

@@ -24,9 +24,7 @@ from plb import (
     Service,
 )
 from plb.energy.soft_violations import ROOT, SOFT_MARGIN, soft_count
-from plb.registry import register_constraint
 from plb.testing import configuration_of
-from tests.engine.extension_constraints import OffLastNode
 
 pytestmark = pytest.mark.kernels
 
@@ -227,6 +225,5 @@ def test_reports_of_one_moment_may_come_one_by_one() -> None:
 
 @pytest.mark.parametrize("settings", [{"policy": "first_fit"}, {"extension_constraints": ["off_last_node"]}])
 def test_what_the_search_does_not_know_and_a_cost_of_violations_are_refused_together(settings: dict[str, Any]) -> None:
-    register_constraint(OffLastNode())
     with pytest.raises(ConflictError, match="violation_cost"):
         attrs.evolve(engine_of(TOGETHER).config, **settings)

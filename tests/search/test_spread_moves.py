@@ -6,18 +6,20 @@ import pytest
 from hypothesis import given
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+from plb.engine_extensions import among
 from plb.testing import busy_clusters
 from tests.engine import extension_constraints  # noqa: F401
+from tests.engine.extension_constraints import CONSTRAINTS
 from tests.engine.oracle import assert_rules_are_kept, placement_of
 from tests.engine.strategies import examples
 
 pytestmark = pytest.mark.kernels
 
 
-def unbalanced(**settings) -> PlacementAndLoadBalancing:
+def unbalanced(objects=(), **settings) -> PlacementAndLoadBalancing:
     """Return two racks of two nodes; the best node for the primary of ``db`` is ``b2``, in the secondary's rack."""
     config = PlbConfig(metrics=[Metric("cpu")], swap_primary_probability=0.0, exchange_probability=0.0, **settings)
-    engine = PlacementAndLoadBalancing(config, seed=5)
+    engine = PlacementAndLoadBalancing(config, seed=5, **among(objects, config))
     for name, load in {"a1": 5, "a2": 10, "b1": 8, "b2": 1}.items():
         engine.update_node(Node(name, fault_domain=f"fd:/{name[0]}"))
         engine.update_service(Service(f"stays on {name}", stateful=False, max_moves=0))
@@ -37,7 +39,7 @@ def test_primary_moves_to_the_rack_of_its_secondary_if_that_lowers_the_energy(co
         (False, {"primary": "a", "secondary": "b"}),
         (True, {"primary": "b", "secondary": "a"}),
     ):
-        engine = unbalanced(spread_moves=makes_spread_moves, extension_constraints=constraints)
+        engine = unbalanced(spread_moves=makes_spread_moves, objects=CONSTRAINTS, extension_constraints=constraints)
         engine.apply(engine.balance(budget=800))
         at = {replica.role.name.lower(): replica.node[0] for replica in engine.replicas("db")}
         assert at == racks

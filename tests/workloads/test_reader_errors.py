@@ -8,6 +8,7 @@ import lzma
 import os
 import re
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -337,6 +338,15 @@ def test_packing_tables_are_checked(tmp_path: Path, types: Any, requests: Any, v
     (problem,) = problems("azure-packing2020", tmp_path)
     assert problem.found == value
     assert (problem.row, problem.column) == place
+
+
+def test_a_database_with_bytes_that_are_no_text_is_damaged(tmp_path: Path):
+    path = tmp_path / "t.sqlite"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE vm (vmId, wrongname)")
+        database.commit()
+    path.write_bytes(path.read_bytes().replace(b"wrongname", b"wrong\x80ame"))
+    assert "damaged" in problems("azure-packing2020", tmp_path)[0].found
 
 
 def test_a_disk_error_is_not_reported_as_a_damaged_file(tmp_path: Path):

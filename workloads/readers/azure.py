@@ -242,7 +242,7 @@ def _read_only(path: Path) -> Iterator[sqlite3.Connection]:
                         check.add(f"table {table} with {sorted(present)}", "a column of that name", column=column)
             check.raise_problems()
             yield database
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         check.refuse(f"damaged contents ({error})", "an SQLite database")
 
 

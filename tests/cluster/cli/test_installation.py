@@ -63,7 +63,6 @@ def test_an_example_is_written_as_it_is(name: str, tmp_path: Path) -> None:
 SCENARIOS = [name for name in NAMES if name.endswith(".toml") and "[run]" in (examples() / name).read_text()]
 
 
-@pytest.mark.usefixtures("registry")
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_scenario_comes_with_the_files_that_it_reads(name: str, tmp_path: Path) -> None:
     run = plb("example", name.removesuffix(".toml"), "--out", tmp_path)

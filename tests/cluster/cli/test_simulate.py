@@ -94,9 +94,6 @@ def test_tables_are_documented(results: Path, table: str):
 
 
 EXTENSIONS = """
-from plb.registry import register_constraint, register_term
-
-
 class Heat:
     name = "heat"
 
@@ -112,21 +109,21 @@ class NotOnTheFirst:
 
     def broken(self, configuration):
         return configuration.rows_on(0)
-
-
-register_term(Heat())
-register_constraint(NotOnTheFirst())
 """
 
 
 @pytest.mark.slow
-def test_imports_of_a_scenario_work_in_every_process(tmp_path: Path):
+def test_extensions_of_a_scenario_work_in_every_process(tmp_path: Path):
     (tmp_path / "own.py").write_text(EXTENSIONS)
     own = '[policies.own]\nextension_terms = { heat = 1e-6 }\nextension_constraints = ["not_on_the_first"]\n'
     policies = 'policies = ["original", "own"]\n'
     path = tmp_path / "own.toml"
-    path.write_text('imports = ["own.py"]\n' + SMALL.replace("days = 0.1\n", "days = 0.05\n" + policies) + own)
-    for jobs in (1, 2):  # new processes, in which no extension is registered
+    path.write_text(
+        'extensions = ["own.py:Heat", "own.py:NotOnTheFirst"]\n'
+        + SMALL.replace("days = 0.1\n", "days = 0.05\n" + policies)
+        + own
+    )
+    for jobs in (1, 2):  # new processes
         command = [sys.executable, "-c", "from cluster.cli.app import main; main()", "simulate", path]
         command += ["--out", tmp_path / f"jobs{jobs}", "--jobs", str(jobs), "--quiet"]
         subprocess.run(command, check=True)
@@ -178,17 +175,11 @@ def test_bad_input_gives_one_message(scenario: Path, tmp_path: Path, arguments: 
 
 
 EXTENSION_POLICY = """
-from plb.registry import register_policy
-
-
 class {kind}:
     name = "{name}"
 
     def choose(self, configuration, row, nodes):
         return {answer}
-
-
-register_policy({kind}())
 """
 
 
@@ -196,7 +187,7 @@ def test_placement_policies_run_in_every_process(tmp_path: Path):
     (tmp_path / "own.py").write_text(EXTENSION_POLICY.format(kind="Lowest", name="lowest", answer="nodes[0]"))
     own = '[policies.mine]\npolicy = "lowest"\nw_failovers = 0.0\nw_overload = 0.0\n'
     path = tmp_path / "own.toml"
-    path.write_text('imports = ["own.py"]\n' + SMALL + own)
+    path.write_text('extensions = ["own.py:Lowest"]\n' + SMALL + own)
     options = [option for name in ("first_fit", "random", "mine") for option in ("--policy", name)]
     figures = tmp_path / "figures.json"
     run = plb("simulate", path, *options, "--jobs", "2", "--out", tmp_path / "out", "--json", figures)
@@ -211,11 +202,11 @@ def test_placement_policies_run_in_every_process(tmp_path: Path):
 def test_an_invalid_answer_of_a_policy_ends_the_run(tmp_path: Path):
     (tmp_path / "stray.py").write_text(EXTENSION_POLICY.format(kind="Astray", name="astray", answer="-1"))
     path = tmp_path / "stray.toml"
-    path.write_text('imports = ["stray.py"]\n' + SMALL + '[policies.mine]\npolicy = "astray"\n')
+    path.write_text('extensions = ["stray.py:Astray"]\n' + SMALL + '[policies.mine]\npolicy = "astray"\n')
     run = plb("simulate", path, "--policy", "mine", "--out", tmp_path / "out")
     assert run.exit_code == 2
     assert "policy astray: choose for row 0 = -1 is not allowed; expected None or one of the nodes" in run.stderr
-    path.write_text('imports = ["stray.py"]\n' + SMALL + '[policies.mine]\npolicy = "astry"\n')
+    path.write_text('extensions = ["stray.py:Astray"]\n' + SMALL + '[policies.mine]\npolicy = "astry"\n')
     assert "unknown placement policy 'astry'; did you mean 'astray'" in plb("simulate", path).stderr
 
 

@@ -126,20 +126,20 @@ def test_an_impossible_stay_is_refused(
     assert "tenants.parquet" in message
 
 
-def test_imported_files_need_the_scenario_file(tmp_path: Path):
-    """Results contain only the content hashes of imported files. Without the scenario file, a replay is impossible."""
-    (tmp_path / "own.py").write_text("")
+def test_files_of_extensions_need_the_scenario_file(tmp_path: Path):
+    """Results contain only the content hashes of the files. Without the scenario file, a replay is impossible."""
+    (tmp_path / "own.py").write_text("NOTHING = None")
     text = TWO_CRASHES.replace('"modified", "first_fit"', '"first_fit"').replace("0.1", "0.02")
-    (tmp_path / "small.toml").write_text(f'imports = ["own.py"]\n{text}')
+    (tmp_path / "small.toml").write_text(f'extensions = ["own.py:NOTHING"]\n{text}')
     assert plb("simulate", tmp_path / "small.toml", "--out", tmp_path / "out", "--quiet").exit_code == 0
     tenant = pl.read_parquet(tmp_path / "out" / "runs" / "first_fit-0" / "tenants.parquet")["tenant"][0]
     question: Sequence[Any] = ("explain", tmp_path / "out", "--partition", tenant, "--time", "0")
     refused = plb(*question)
     assert refused.exit_code == BAD_INPUT
-    assert "the run requires the file 'own.py'; give its scenario with --scenario" in refused.output
+    assert "the run requires the file 'own.py:NOTHING'; give its scenario with --scenario" in refused.output
     done = plb(*question, "--scenario", tmp_path / "small.toml")
     assert done.exit_code == 0, done.output
-    (tmp_path / "own.py").write_text("# other than it was")
+    (tmp_path / "own.py").write_text("NOTHING = None  # other than it was")
     assert plb(*question, "--scenario", tmp_path / "small.toml").exit_code == BAD_INPUT
 
 
@@ -190,8 +190,6 @@ from typing import ClassVar
 
 import attrs
 
-from plb.registry import register_policy
-
 
 @attrs.define
 class ReadsFile:
@@ -200,9 +198,6 @@ class ReadsFile:
 
     def choose(self, configuration, row, nodes):
         return nodes[0]
-
-
-register_policy(ReadsFile())
 """
 
 
@@ -215,7 +210,9 @@ def test_files_of_one_name_are_distinguished_by_their_content(tmp_path: Path):
         (tmp_path / name / "policy.pt").write_text(name)
         options = f'policy_options = {{ weights = "{name}/policy.pt" }}'
         policies += f'[policies.{name}]\npolicy = "reads_file"\n{options}\n'
-    (tmp_path / "two.toml").write_text(f'imports = ["own.py"]\n[run]\npolicies = ["first", "second"]\n{policies}')
+    (tmp_path / "two.toml").write_text(
+        f'extensions = ["own.py:ReadsFile"]\n[run]\npolicies = ["first", "second"]\n{policies}'
+    )
     scenario = read_scenario(tmp_path / "two.toml")
     head = stamp(scenario, source_of(traces_of([Tenant("a", 0, [1.0])])))
     recorded = written(tmp_path / "out", head, {"first": [1], "second": [1]})

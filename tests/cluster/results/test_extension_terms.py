@@ -15,7 +15,6 @@ from cluster.report.writing import report_page
 from cluster.results.notebook import Run
 from cluster.results.reading import read_results
 from plb.extensions.configuration import Configuration, Proposal, built_in_term
-from plb.registry import register_constraint, register_term
 from tests.cluster.report.pages import Page, number
 from tests.cluster.small_runs import results_of
 from tests.cluster.tiny import Tenant, scenario_of, small_region, story
@@ -47,8 +46,6 @@ class FirstNodeEmpty:
         return configuration.rows_on(0) if configuration.loads.sum() >= 50.0 else []
 
 
-register_term(Twin())
-register_constraint(FirstNodeEmpty())
 KEY = f"extension_terms.{Twin.name}"
 
 
@@ -57,6 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return results of a policy with the term, weight 0, and of one without, two repeats each."""
     sections = small_region(repeats=2, days=0.1, policies=["original", "watched"])
     sections["policies"] = {"watched": {"extension_terms": {Twin.name: 0.0}}}
+    sections["extensions"] = [f"{__file__}:Twin"]
     return results_of(tmp_path_factory.mktemp("extensions") / "out", sections)[0]
 
 
@@ -112,7 +110,8 @@ def test_damaged_totals_are_refused(folder: Path, tmp_path: Path, damage: Any):
 
 def test_a_broken_constraint_is_the_cause_of_its_move_and_of_a_refusal():
     """When loads rise, the tenant on the first node leaves it; later a second replica finds no node."""
-    sections = {"engine": {"extension_constraints": [FirstNodeEmpty.name]}}
+    own = {"extensions": [f"{__file__}:FirstNodeEmpty"]}
+    sections = {**own, "engine": {"extension_constraints": [FirstNodeEmpty.name]}}
     rising, late = [10.0, 10.0] + [60.0] * 10, [5.0] * 6
     tenants = [Tenant("a", 0, rising), Tenant("b", 0, rising), Tenant("c", 3600, late, replicas=2)]
     run = story(scenario_of(2, 2.0, capacity=200.0, sections=sections), tenants, initial=10.0)

@@ -250,8 +250,6 @@ def test_sections_that_the_file_of_the_page_leaves_out_are_valid() -> None:
 
 
 TERM = '''
-from plb.registry import register_term
-
 class Heat:
     """Nothing yet."""
 
@@ -259,42 +257,49 @@ class Heat:
 
     def total(self, configuration):
         return 0.0
-
-register_term(Heat())
 '''
 
 
-def test_imported_file_registers_terms_of_the_scenario(tmp_path: Path) -> None:
-    (tmp_path / "heat.py").write_text(TERM)
+def test_a_scenario_has_objects_of_files_as_extensions(tmp_path: Path) -> None:
+    (tmp_path / "heat.py").write_text(TERM + "HOT = Heat()\n")
     path = tmp_path / "s.toml"
-    path.write_text('imports = ["heat.py"]\n[engine]\nextension_terms = { heat = 2.0 }\n')
-    scenario = read_scenario(path)
-    assert scenario.config("original", (Metric("cpu"),)).extension_terms == {"heat": 2.0}
+    for name in ("Heat", "HOT"):
+        path.write_text(f'extensions = ["heat.py:{name}"]\n[engine]\nextension_terms = {{ heat = 2.0 }}\n')
+        scenario = read_scenario(path)
+        assert scenario.config("original", (Metric("cpu"),)).extension_terms == {"heat": 2.0}
+        assert [item.name for item in scenario.extension_objects] == ["heat"]
     before = scenario.digest()
     (tmp_path / "heat.py").write_text(TERM + "\n")
     assert scenario.digest() != before
-    assert "imports" not in scenario_from({}).as_json()
+    assert "extensions" not in scenario_from({}).as_json()
 
 
-def test_import_that_fails_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("extension", "words"),
+    [
+        ("none.py:Heat", r"none\.py: is not a Python file"),
+        ("broken.py:Heat", "ZeroDivisionError"),
+        ("heat.py:Cold", "expected FILE.py:OBJECT; there is no 'Cold' in the file"),
+        ("heat.py:Needy", "TypeError: .*missing 1 required positional argument"),
+        ("heat.py", "'heat.py': expected FILE.py:OBJECT"),
+    ],
+)
+def test_an_extension_that_fails_is_named(tmp_path: Path, extension: str, words: str) -> None:
     (tmp_path / "broken.py").write_text("1 / 0")
+    (tmp_path / "heat.py").write_text(TERM + "class Needy:\n    def __init__(self, needed):\n        pass\n")
     path = tmp_path / "s.toml"
-    path.write_text('imports = ["none.py", "broken.py"]\n[engine]\nextension_terms = { cold = 2.0 }\n')
-    with pytest.raises(ScenarioError, match=r"none\.py: is not a Python file"):
+    path.write_text(f'extensions = ["{extension}"]\n[engine]\nextension_terms = {{ cold = 2.0 }}\n')
+    with pytest.raises(ScenarioError, match=words) as caught:
         read_scenario(path)
-    path.write_text('imports = ["broken.py"]\n[engine]\nextension_terms = { cold = 2.0 }\n')
-    with pytest.raises(ScenarioError) as caught:
-        read_scenario(path)
-    assert "ZeroDivisionError" in str(caught.value)
     assert "unknown energy term 'cold'" in str(caught.value)
 
 
-def test_imports_of_one_name_are_refused(tmp_path):
-    """Results identify imported files by name."""
+def test_extensions_of_files_of_one_name_are_refused(tmp_path):
+    """Results identify the files by name."""
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
-        (tmp_path / folder / "own.py").write_text("")
-    (tmp_path / "two.toml").write_text('imports = ["a/own.py", "b/own.py"]\n')
+        (tmp_path / folder / "own.py").write_text(TERM)
+    (tmp_path / "two.toml").write_text('extensions = ["a/own.py:Heat", "b/own.py:Heat"]\n')
     with pytest.raises(ScenarioError, match="expected files of different names"):
         read_scenario(tmp_path / "two.toml")
 

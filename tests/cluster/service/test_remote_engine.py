@@ -208,7 +208,7 @@ def test_a_line_that_is_one_too_many_is_sent_again(tmp_path: Path, monkeypatch: 
 def test_scenarios_with_files_for_the_engine_and_wrong_addresses_are_refused() -> None:
     scenario = scenario_from(small_region())
     with pytest.raises(ScenarioError, match="extensions"):
-        check_scenario(attrs.evolve(scenario, imports=("terms.py",)))
+        check_scenario(attrs.evolve(scenario, extensions=("terms.py:Term",)))
     learned = attrs.evolve(
         scenario,
         policies={"l": {"policy": "learned", "policy_options": {"checkpoint": "weights"}}},

@@ -46,9 +46,6 @@ from tests.cluster.small_studies import ONE_SETTING, SMALL, THIN, design_of, sma
 from tests.command_line import plb
 
 CONSTRAINT = """
-from plb.registry import register_constraint
-
-
 class Nothing:
     name = "nothing"
 
@@ -57,9 +54,6 @@ class Nothing:
 
     def broken(self, configuration):
         return []
-
-
-register_constraint(Nothing())
 """
 
 
@@ -217,10 +211,12 @@ def test_directory_of_another_study_is_refused(tmp_path):
     assert "has the results of the study 'compression'" in result.stderr
 
 
-def test_policy_of_a_user_is_registered_in_every_process(tmp_path):
+def test_extensions_are_in_every_process(tmp_path):
     (tmp_path / "mine.py").write_text(CONSTRAINT)
     path = tmp_path / "small.toml"
-    text = 'imports = ["mine.py"]\n' + SMALL.replace("[engine]", '[engine]\nextension_constraints = ["nothing"]')
+    text = 'extensions = ["mine.py:Nothing"]\n' + SMALL.replace(
+        "[engine]", '[engine]\nextension_constraints = ["nothing"]'
+    )
     path.write_text(text)
     chosen = ("--quick", "--days", 0.05, "--jobs", 2)
     result = plb("study", "annealing", "--scenario", path, "--out", tmp_path / "out", *chosen)

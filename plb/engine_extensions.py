@@ -1,20 +1,14 @@
-"""Terms, constraints, neighbourhoods and policies of users, by the names with which settings choose them.
+"""The extensions of an engine: terms, constraints, neighbourhoods and the policy, objects that its host gives it.
 
-A file of a scenario ends with ``register_term(MyTerm())``. After the import of that file,
-``PlbConfig(extension_terms={"my_term": 1.0})`` uses it. An engine looks names up when it is made or gets other
-settings, never later; a program that makes its own engines gives them the objects instead.
+Settings choose among them by name, and give terms their weights.
 """
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
-from itertools import count
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias, TypeVar
-from uuid import uuid4
+from typing import Any, TypeVar
 
 import attrs
 
@@ -72,89 +66,10 @@ def _constructor_fields(policy: PlacementPolicy | None) -> list[attrs.Attribute[
 BUILT_IN = tuple(field.name for field in attrs.fields(Energy) if field.name != "extension_terms")
 """Reserved: the names of the energy and its terms in plans."""
 
-_registered: dict[str, dict[str, Any]] = {
-    TERM: {},
-    CONSTRAINT: {},
-    NEIGHBOURHOOD: {},
-    POLICY: {policy.name: policy for policy in KNOWN_POLICIES},
-}
-"""The extensions by kind and name, with the built-in policies."""
-_origins: dict[tuple[str, str], tuple[str, str]] = {}
-"""File and qualified name of the class of each registered object (`_origin_of`), by kind and name."""
-_numbers: dict[tuple[str, str], int] = {}
-"""Number of the registration of each registered object, from 1, by kind and name."""
-_counter = count(1)
-"""Counts the registrations of this process."""
-_PROCESS = uuid4().hex
-"""Identifies this process in registrations."""
-RESERVED = (ANNEALING, *_registered[POLICY])
+POLICIES: Mapping[str, PlacementPolicy] = MappingProxyType({policy.name: policy for policy in KNOWN_POLICIES})
+"""The built-in policies by name."""
+RESERVED = (ANNEALING, *POLICIES)
 """Reserved names of policies: the search of the engine, and the built-in ones."""
-
-
-class Registration(NamedTuple):
-    """A registration of an object with a name; copies and snapshots of an engine keep it."""
-
-    process: str
-    """The process, as `_PROCESS`."""
-    number: int
-    """Number of the registration in the process, from 1; 0 for a built-in policy."""
-
-    def precedes(self, other: Registration) -> bool:
-        """Return whether `other` registers another object in the same process; of two processes nothing is known."""
-        return self.process == other.process and self.number != other.number
-
-
-def register_term(term: object) -> None:
-    """Register an energy term with its name; every engine that names it afterwards works on a copy of it.
-
-    Raises
-    ------
-    InvalidValueError
-        If it is a class or has no `name` or no `total`, if it has only some of `begin`, `apply` and `undo`, or if its
-        arithmetic is to be in kernels and it has no `change`.
-    ConflictError
-        If a term of another class, or a built-in one, has this name.
-    """
-    _register(TERM, check_term("register_term", term))
-
-
-def register_constraint(constraint: object) -> None:
-    """Make a constraint known under its name; every engine that names it afterwards works on a copy of it.
-
-    Raises
-    ------
-    InvalidValueError
-        If it is a class, or lacks one of `name`, `refuses` (with a kernel: `test`) and `broken`.
-    ConflictError
-        If a constraint of another class, or a built-in rule, has this name.
-    """
-    _register(CONSTRAINT, check_constraint("register_constraint", constraint))
-
-
-def register_neighbourhood(neighbourhood: object) -> None:
-    """Make a neighbourhood known under its name; every engine that names it afterwards works on a copy of it.
-
-    Raises
-    ------
-    InvalidValueError
-        If it is a class, or has no `name` or no `propose`, or has sums.
-    ConflictError
-        If a neighbourhood of another class, or a built-in one, has this name.
-    """
-    _register(NEIGHBOURHOOD, check_neighbourhood("register_neighbourhood", neighbourhood))
-
-
-def register_policy(policy: object) -> None:
-    """Make a placement policy known under its name; every engine that names it afterwards works with a copy of it.
-
-    Raises
-    ------
-    InvalidValueError
-        If it is a class, or has no `name` or no `choose`.
-    ConflictError
-        If a policy of another class, or a built-in one, has this name.
-    """
-    _register(POLICY, check_policy("register_policy", policy))
 
 
 def check_term(item: str, term: object) -> EnergyTerm:
@@ -204,42 +119,13 @@ def check_policy(item: str, policy: object) -> PlacementPolicy:
     return policy
 
 
+PROTOCOLS: Mapping[str, type] = {TERM: EnergyTerm, CONSTRAINT: Constraint, NEIGHBOURHOOD: Neighbourhood}
+"""What the objects of each kind have."""
 _CHECKS: Mapping[str, Callable[[str, object], Any]] = {
     TERM: check_term,
     CONSTRAINT: check_constraint,
     NEIGHBOURHOOD: check_neighbourhood,
 }
-
-
-def registered(kind: str, name: str) -> Any:
-    """Return the registered extension of a kind, such as TERM, with a name; raise an error for an unknown name."""
-    check_known(kind, name, _registered[kind], "PlbConfig")
-    return _registered[kind][name]
-
-
-def extension_policy(name: str, options: Mapping[str, Any] = MappingProxyType({})) -> PlacementPolicy | None:
-    """Return a copy of the policy with a name and other options, None for the search of the engine."""
-    if name != ANNEALING and name not in _registered[POLICY]:
-        raise UnknownNameError("placement policy", name, [ANNEALING, *_registered[POLICY]], "PlbConfig")
-    return with_options(name, _registered[POLICY].get(name), options)
-
-
-def registration(kind: str, name: str) -> Registration:
-    """Return the present registration of the extension of a kind, such as TERM, with a name."""
-    return Registration(_PROCESS, _numbers.get((kind, name), 0))
-
-
-def policies() -> Mapping[str, PlacementPolicy]:
-    """Return the built-in and the registered policies by name."""
-    return MappingProxyType(_registered[POLICY])
-
-
-def check_extensions(config: PlbConfig) -> None:
-    """Refuse settings that choose an extension which is not registered, or options that their policy does not take."""
-    for kind, names in _names_of(config).items():
-        for name in names:
-            registered(kind, name)
-    extension_policy(config.policy, config.policy_options)
 
 
 def _names_of(config: PlbConfig) -> dict[str, list[str]]:
@@ -251,28 +137,41 @@ def _names_of(config: PlbConfig) -> dict[str, list[str]]:
     }
 
 
-def _register(kind: str, extension: Any) -> None:
-    """Register an extension of a kind, such as TERM, also in place of one of its class and name after a new import."""
-    origin = file, _ = _origin_of(type(extension))
-    if extension.name in _registered[kind] and _origins[kind, extension.name] != origin:
-        registered_file, class_name = _origins[kind, extension.name]
-        hint = "" if registered_file == file else f" ({registered_file})"
-        raise ConflictError(f"register_{kind.split()[-1]}: {class_name}{hint} has the name {extension.name!r} already")
-    _registered[kind][extension.name], _origins[kind, extension.name] = extension, origin
-    _numbers[kind, extension.name] = next(_counter)
+def among(objects: Iterable[Any], config: PlbConfig) -> dict[str, Any]:
+    """Return the extensions of an engine with these settings, as keyword arguments: the `objects` that they name.
 
-
-def _origin_of(kind: type) -> tuple[str, str]:
-    """Return the file of a class, or its module if it has no file, and its qualified name.
-
-    A file that is imported again, also as another module, makes the same classes.
+    Raise `UnknownNameError` for a name that no object has, and `ConflictError` for one that two of a kind have.
     """
-    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
-    return os.path.realpath(file) if file else kind.__module__, kind.__qualname__
+    given: list[Any] = list(objects)
+
+    def named(kind: str, names: Iterable[str]) -> list[Any]:
+        """Return the objects of a kind, such as TERM, with these names."""
+        of_kind: list[Any] = [item for item in given if isinstance(item, PROTOCOLS[kind])]
+        known = {item.name: item for item in of_kind}
+        if len(known) < len(of_kind):
+            raise ConflictError(f"PlbConfig: two {kind} objects have one name: {', '.join(map(str, known))}")
+        for name in names:
+            check_known(kind, name, known, "PlbConfig")
+        return [known[name] for name in names]
+
+    policies = {item.name: item for item in given if isinstance(item, PlacementPolicy)}
+    _check_policy_name(config.policy, policies)
+    chosen: dict[str, Any] = {_field_of(kind): named(kind, names) for kind, names in _names_of(config).items()}
+    return {**chosen, "extension_policy": policies.get(config.policy)}
 
 
-Sources: TypeAlias = Mapping[tuple[str, str], Registration | None]
-"""By kind and name of an extension: its registration, or None for an object of the host."""
+def _check_policy_name(name: str, own: Iterable[str]) -> None:
+    """Raise `UnknownNameError` unless a policy is built in, or one of the `own` ones of a host."""
+    known = [*RESERVED, *own]
+    if name not in known:
+        raise UnknownNameError("placement policy", name, known, "PlbConfig")
+
+
+def _field_of(kind: str) -> str:
+    """Return the argument of an engine with the extensions of a kind, such as TERM."""
+    return f"extension_{kind.split()[-1]}s"
+
+
 DEFAULT_WEIGHT = 1.0
 """Weight of a term of the host that the settings do not name."""
 
@@ -289,17 +188,30 @@ class GivenExtensions:
     @classmethod
     def of(
         cls,
-        terms: Iterable[object],
-        constraints: Iterable[object],
-        policy: object,
-        neighbourhoods: Iterable[object],
+        extension_terms: Iterable[object] = (),
+        extension_constraints: Iterable[object] = (),
+        extension_policy: object = None,
+        extension_neighbourhoods: Iterable[object] = (),
     ) -> GivenExtensions:
         """Return copies of objects; refuse other objects, built-in names, and two of a kind with one name."""
-        by_kind = {TERM: terms, CONSTRAINT: constraints, NEIGHBOURHOOD: neighbourhoods}
+        by_kind = {TERM: extension_terms, CONSTRAINT: extension_constraints, NEIGHBOURHOOD: extension_neighbourhoods}
         copies = {kind: _copies_by_name(kind, objects) for kind, objects in by_kind.items()}
+        policy = extension_policy
         if policy is not None:
             policy = copied(POLICY, check_policy("engine: extension_policy", policy))
         return cls(copies, policy)
+
+    def known(self, kind: str, name: str) -> Any:
+        """Return the object of a kind, such as TERM, with a name; raise `UnknownNameError` if none is given."""
+        check_known(kind, name, self.by_kind[kind], "PlbConfig")
+        return self.by_kind[kind][name]
+
+    def new_policy(self, config: PlbConfig) -> PlacementPolicy | None:
+        """Return a copy of the policy that settings name, with their options; None for the search of the engine."""
+        own = {} if self.policy is None else {self.policy.name: self.policy}
+        _check_policy_name(config.policy, own)
+        with errors_of(POLICY, config.policy, "__deepcopy__"):
+            return with_options(config.policy, {**POLICIES, **own}.get(config.policy), config.policy_options)
 
 
 NOTHING_GIVEN = GivenExtensions({TERM: {}, CONSTRAINT: {}, NEIGHBOURHOOD: {}}, None)
@@ -308,7 +220,7 @@ NOTHING_GIVEN = GivenExtensions({TERM: {}, CONSTRAINT: {}, NEIGHBOURHOOD: {}}, N
 
 @attrs.frozen(eq=False)
 class EngineExtensions:
-    """What an engine uses: for each name the object of the host, else the one that was registered at that time."""
+    """What an engine uses: copies of the objects that its host gives it, and the policy."""
 
     host_extensions: GivenExtensions
     """The objects of the host."""
@@ -324,8 +236,6 @@ class EngineExtensions:
     """It keeps its attributes from plan to plan. None: the search of the engine."""
     new_policy: PlacementPolicy | None
     """The policy as it was before its first plan."""
-    sources: Sources
-    """Where the copied objects come from."""
 
     @classmethod
     def resolve(
@@ -333,42 +243,21 @@ class EngineExtensions:
     ) -> EngineExtensions:
         """Return the extensions of an engine with these settings and objects of the host.
 
-        `before` are the extensions with the earlier settings: copies of the same objects are kept, and the policy with
-        its attributes.
+        `before`: the extensions with the earlier settings, whose policy is kept with its attributes if it is the same.
+        Raise `UnknownNameError` if the settings name an extension that is not given.
         """
         config = _settings_naming_all(config, host_extensions)
-        sources = _sources(config, host_extensions)
-
-        def chosen(kind: str) -> tuple[Any, ...]:
-            """Return the copies of the objects of a kind, in the order of the settings."""
-            own, names = host_extensions.by_kind[kind], _names_of(config)[kind]
-            objects = [own[name] if name in own else registered(kind, name) for name in names]
-            return tuple(_copy_of(before, sources, kind, source) for source in objects)
-
-        with errors_of(POLICY, config.policy, "__deepcopy__"):
-            if host_extensions.policy is None:
-                new_policy = extension_policy(config.policy, config.policy_options)
-            else:
-                new_policy = with_options(config.policy, host_extensions.policy, config.policy_options)
-            policy = deepcopy(new_policy)
-        if before is not None and _same_policy(before, config, sources):
+        chosen = {
+            kind: tuple(host_extensions.known(kind, name) for name in names)
+            for kind, names in _names_of(config).items()
+        }
+        new_policy = host_extensions.new_policy(config)
+        if before is not None and _policy_of(before.config) == _policy_of(config):
             policy = before.policy
-        return cls(
-            host_extensions,
-            config,
-            chosen(TERM),
-            chosen(CONSTRAINT),
-            chosen(NEIGHBOURHOOD),
-            policy,
-            new_policy,
-            sources,
-        )
-
-    def is_same_as(self, other: EngineExtensions) -> bool:
-        """Return whether each name that both have stands for the same object."""
-        return all(
-            _is_same_object(other.sources[key], source) for key, source in self.sources.items() if key in other.sources
-        )
+        else:
+            with errors_of(POLICY, config.policy, "__deepcopy__"):
+                policy = deepcopy(new_policy)
+        return cls(host_extensions, config, chosen[TERM], chosen[CONSTRAINT], chosen[NEIGHBOURHOOD], policy, new_policy)
 
     @property
     def is_any(self) -> bool:
@@ -414,40 +303,9 @@ def _settings_naming_all(config: PlbConfig, host_extensions: GivenExtensions) ->
     )
 
 
-def _sources(config: PlbConfig, host_extensions: GivenExtensions) -> Sources:
-    """Return the source of each extension that settings name; they name all objects of the host."""
-    sources = {
-        (kind, name): None if name in host_extensions.by_kind[kind] else registration(kind, name)
-        for kind, names in _names_of(config).items()
-        for name in names
-    }
-    policy = (POLICY, config.policy)
-    return {**sources, policy: registration(*policy) if host_extensions.policy is None else None}
-
-
-def _is_same_object(first: Registration | None, second: Registration | None) -> bool:
-    """Return whether two sources of a name, None for an object of the host, are the same object."""
-    return first is None or second is None or not first.precedes(second)
-
-
-def _same_policy(before: EngineExtensions, config: PlbConfig, sources: Sources) -> bool:
-    """Return whether settings name the same policy, with the same options, as the extensions `before`."""
-    earlier = before.config
-    same = (earlier.policy, earlier.policy_options) == (config.policy, config.policy_options)
-    return same and _is_same_object(before.sources[POLICY, config.policy], sources[POLICY, config.policy])
-
-
-def _copy_of(before: EngineExtensions | None, sources: Sources, kind: str, source: Any) -> Any:
-    """Return a copy of the object `source`: the one in the extensions `before` if they have it, else a new one."""
-    key = kind, source.name
-    if before is not None and key in before.sources and _is_same_object(before.sources[key], sources[key]):
-        copies: dict[str, tuple[Any, ...]] = {
-            TERM: before.terms,
-            CONSTRAINT: before.constraints,
-            NEIGHBOURHOOD: before.neighbourhoods,
-        }
-        return next(item for item in copies[kind] if item.name == source.name)
-    return copied(kind, source)
+def _policy_of(config: PlbConfig) -> tuple[str, Mapping[str, Any]]:
+    """Return the name and the options of the policy that settings choose."""
+    return config.policy, config.policy_options
 
 
 Extension = TypeVar("Extension", EnergyTerm, Constraint, AnyNeighbourhood, PlacementPolicy)
@@ -461,7 +319,7 @@ def copied(kind: str, source: Extension) -> Extension:
 
 def _copies_by_name(kind: str, objects: Iterable[object]) -> Mapping[str, Any]:
     """Return checked copies of a host's `objects` of one kind, such as TERM, by name."""
-    field = f"extension_{kind.split()[-1]}s"
+    field = _field_of(kind)
     copies: dict[str, Any] = {}
     for source in check_collection("engine", field, objects, f"a list of {kind}s"):
         copy = copied(kind, _CHECKS[kind](f"engine: {field}", source))
