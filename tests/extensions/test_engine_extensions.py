@@ -217,7 +217,7 @@ def test_objects_of_a_list_are_chosen_by_kind_and_name():
     }
     assert among(objects, CONFIG)["extension_policy"] is None
     with pytest.raises(ConflictError, match="two energy term objects have one name"):
-        among([On(1), On(2)], config)
+        among([On(1), On(2)], attrs.evolve(CONFIG, extension_terms={"on": 1.0}))
 
 
 # snapshots
