@@ -58,7 +58,7 @@ STUDIES = (
     ListedStudy(65, ("risk",)),
     ListedStudy(80, ("configurations",)),
     ListedStudy(82, ("annealing",)),
-    ListedStudy(90, ("policies",)),
+    ListedStudy(130, ("policies",)),
 )
 """All studies, in order of their processor time."""
 

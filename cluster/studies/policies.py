@@ -186,7 +186,7 @@ def memory_claims() -> list[Claim]:
             "66 bytes",
             f"{sum(column.nbytes for column in columns) / len(history):.0f} bytes",
         ),
-        Claim(f"memory of the sums of {NODES} nodes", "32 KB", f"{bytes_of_sums / 1024:.0f} KB"),
+        Claim(f"memory of the sums of {NODES} nodes", "32 KB", f"{bytes_of_sums / 1000:.0f} KB"),
     ]
 
 

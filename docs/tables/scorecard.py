@@ -111,7 +111,7 @@ def of_figure_9() -> list[Claim]:
 
 
 def of_overheads() -> list[Claim]:
-    """Return the claims of [1] section 8.5 that do not depend on the machine; both are of one measurement."""
+    """Return the claims of [1] section 8.5 on bytes and on the ratio of two times; both are of one measurement."""
     data = figures("overhead")
 
     def claim(words: str, labels: tuple[str, ...], verdict: Verdict, cause: str) -> Claim:
@@ -124,7 +124,7 @@ def of_overheads() -> list[Claim]:
             "A thousand configurations take twice as long to score with the modified energy as with the original.",
             ("1,000 configurations, original energy", "1,000 configurations, modified energy"),
             Verdict.NOT_REPRODUCED,
-            "the search rejects most configurations without the sums of the repetitions; another program and machine",
+            "lower bounds reject most configurations without the sums of the repetitions; another program and machine",
         ),
     ]
 

@@ -172,7 +172,8 @@ def count_lasting(problem: Problem, solution: Solution, node: int, incoming: int
 
     The rows on the node are its present ones with `incoming` and without `outgoing`; each may be NOWHERE.
     """
-    rows = solution.lasting[: _list_rows(solution, node, incoming, outgoing)]
+    rows = solution.tested_rows[: _list_rows(solution, node, incoming, outgoing)]
+    departure = solution.departure[: rows.shape[0]]
     sums, threshold = solution.aggregate[node], problem.threshold[node]
     joining, leaving = problem.peak[incoming], problem.peak[outgoing]
     count = 0
@@ -185,9 +186,9 @@ def count_lasting(problem: Problem, solution: Solution, node: int, incoming: int
             if spare < 0:
                 continue
             if not has_departures:
-                _find_departures(problem, solution.departure, rows, k)
+                _find_departures(problem, departure, rows, k)
                 has_departures = True
-            if _reaches(problem, rows, solution.departure, k, metric, spare):
+            if _reaches(problem, rows, departure, k, metric, spare):
                 count += 1
                 break
     return count
@@ -195,26 +196,26 @@ def count_lasting(problem: Problem, solution: Solution, node: int, incoming: int
 
 @kernel
 def _list_rows(solution: Solution, node: int, incoming: int, outgoing: int) -> int:
-    """Write the rows on a node with `incoming` and without `outgoing` to `Solution.lasting`; return their number.
+    """Write the rows on a node with `incoming` and without `outgoing` to `Solution.tested_rows`; return their number.
 
     Each of the two may be NOWHERE.
     """
     count = 0
     row = solution.first_on[node]
     while row != NOWHERE:
-        if row != outgoing:
-            solution.lasting[count] = row
+        if row not in (outgoing, incoming):
+            solution.tested_rows[count] = row
             count += 1
         row = solution.next_on[row]
     if incoming != NOWHERE:
-        solution.lasting[count] = incoming
+        solution.tested_rows[count] = incoming
         count += 1
     return count
 
 
 @kernel
 def _find_departures(problem: Problem, departure: Float, rows: Int, k: int) -> None:
-    """Write when each of `rows`, (n,), departs in repetition `k` to the first n numbers of `departure`."""
+    """Write when each of `rows`, (n,), departs in repetition `k` to `departure`, (n,), seconds from now."""
     for index in range(rows.shape[0]):
         departure[index] = departure_of(problem, rows[index], k)
 
@@ -223,11 +224,12 @@ def _find_departures(problem: Problem, departure: Float, rows: Int, k: int) -> N
 def _reaches(problem: Problem, rows: Int, departure: Float, k: int, metric: int, spare: int) -> bool:
     """Return whether `rows`, (n,), reach the threshold of a metric at some departure of repetition `k`.
 
-    `departure`: of each row; `spare`: their peaks without the threshold, in quanta, at least 0.
+    `departure`: (n,) of each row, seconds from now; `spare`: by how much the sum of their peaks exceeds the threshold,
+    in quanta, at least 0.
     """
     time = -1.0
     while spare >= 0:
-        time = _next_departure(departure[: rows.shape[0]], time)
+        time = _next_departure(departure, time)
         if time == math.inf:
             return False
         if _missing(problem, rows, departure, k, metric, time, spare) <= spare:
@@ -301,12 +303,12 @@ def demand_after(problem: Problem, row: int, metric: int, k: int, time: float) -
 
 def _new_sums(problem: Problem) -> dict[str, Any]:
     """Return the arrays of `Solution` that only this term needs, by name."""
-    tested_rows = len(problem.origin) if problem.timeline else 0
+    rows = len(problem.origin) if problem.timeline else 0
     return {
         "violating": np.zeros(len(problem.limit), np.int64),
         "hit": np.zeros(problem.peak.shape[2], np.uint8),
-        "lasting": np.zeros(tested_rows, np.int64),
-        "departure": np.zeros(tested_rows),
+        "tested_rows": np.zeros(rows, np.int64),
+        "departure": np.zeros(rows),
     }
 
 

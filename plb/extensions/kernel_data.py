@@ -144,17 +144,17 @@ class WithKernels:
         return NO_VALUES
 
     def new_sums(self, configuration: Configuration) -> Any:  # noqa: ARG002  # subclasses use it
-        """Return sums from scratch: a named tuple of arrays of whole numbers, or one array, which becomes flat."""
+        """Return sums from scratch: a named tuple of arrays of whole numbers, or one array, `sums.values` in kernels."""
         return NO_VALUES.values
 
     @property
     def has_data(self) -> bool:
-        """Whether the kernels get data."""
+        """Whether the extension has data; without any, its kernels get `NO_VALUES`."""
         return type(self).new_data is not WithKernels.new_data
 
     @property
     def has_sums(self) -> bool:
-        """Whether the kernels get sums."""
+        """Whether the extension has sums; without any, its kernels get `NO_VALUES`."""
         return type(self).new_sums is not WithKernels.new_sums
 
     def checked_data(self, configuration: Configuration) -> Any:
@@ -173,9 +173,9 @@ class WithKernels:
         if not isinstance(function, Kernel):
             raise InvalidValueError(self.name, method, function, "a function decorated with `plb.compiler.kernel`")
         parameters = PARAMETERS.get(method, OF_PROPOSAL)
-        if len(signature(function.py_func).parameters) != len(parameters):
-            reason = str(KernelError(function.py_func.__qualname__, f"it has to take {', '.join(parameters)}"))
-            raise ExtensionError(self.kind, self.name, method, reason)
+        if parameter_count(function) != len(parameters):
+            error = KernelError(function.py_func.__qualname__, f"it has to take {', '.join(parameters)}")
+            raise ExtensionError(self.kind, self.name, method, str(error)) from error
         return function
 
     def address_of(self, method: str, returning: type | None, arguments: Sequence[Any]) -> int:
@@ -200,6 +200,12 @@ PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "node_cost": ("problem", "solution", "data", "sums", "node"),
 }
 """Parameters of the kernel of a method; those of the other methods are `OF_PROPOSAL`."""
+
+
+@cache
+def parameter_count(function: Kernel[..., Any]) -> int:
+    """Return the number of parameters of a kernel."""
+    return len(signature(function.py_func).parameters)
 
 
 TERM, CONSTRAINT, POLICY, NEIGHBOURHOOD = "energy term", "constraint", "policy", "neighbourhood"

@@ -368,10 +368,10 @@ class Solution(NamedTuple):
     """(M,) the next higher row on the same node, or NOWHERE; empty if `Problem.lists_rows` is off."""
     hit: UInt8
     """(K,) scratch: whether the last count found each repetition in violation."""
-    lasting: Int
+    tested_rows: Int
     """(M,) scratch: the rows on a node that is tested at departures; empty without `Problem.timeline`."""
     departure: Float
-    """(M,) scratch: when each row in `lasting` departs, seconds from now; empty without `Problem.timeline`."""
+    """(M,) scratch: when each row in `tested_rows` departs, seconds from now; empty without `Problem.timeline`."""
     picked: Int
     """(N,) scratch: whether a node was chosen to be empty; empty if no metric reserves nodes."""
     uses: Int
@@ -388,7 +388,7 @@ class Solution(NamedTuple):
         return type(self)(*copies)
 
 
-SCRATCH = ("hit", "lasting", "departure", "picked", "uses", "journal")
+SCRATCH = ("hit", "tested_rows", "departure", "picked", "uses", "journal")
 """Fields of `Solution` that mean nothing between two calls of a kernel."""
 
 

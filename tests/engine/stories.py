@@ -106,10 +106,10 @@ def four_nodes(
 ) -> PlacementAndLoadBalancing:
     """Return nodes of capacity 20, and partitions of one replica with this load at these places.
 
-    `extensions`: arguments of the engine; `objects`: extensions that the settings may name.
+    `extensions`: arguments of the engine; without any, `objects`: extensions that the settings may name.
     """
     config = PlbConfig(metrics=[Metric("cpu")], **{"max_percentage_to_move": 1.0, "chains": 2, **settings})
-    engine = PlacementAndLoadBalancing(config, seed=3, **{**among(objects, config), **(extensions or {})})
+    engine = PlacementAndLoadBalancing(config, seed=3, **(extensions or among(objects, config)))
     for index in range(nodes):
         engine.update_node(Node(f"n{index}", capacities={"cpu": 20}))
     engine.update_service(Service("web", stateful=False, default_load={Role.INSTANCE: {"cpu": load}}))
