@@ -144,7 +144,7 @@ class WithKernels:
         return NO_VALUES
 
     def new_sums(self, configuration: Configuration) -> Any:  # noqa: ARG002  # subclasses use it
-        """Return sums from scratch: a named tuple of arrays of whole numbers, or one array, `sums.values` in kernels."""
+        """Return sums from scratch: a named tuple of arrays of whole numbers, or one array, in kernels `values`."""
         return NO_VALUES.values
 
     @property
