@@ -5,6 +5,7 @@ Settings choose among them by name, and give terms their weights.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from types import MappingProxyType
@@ -26,20 +27,20 @@ from plb.validation import check_collection, check_known, check_name
 
 
 def with_options(name: str, policy: PlacementPolicy | None, options: Mapping[str, Any]) -> PlacementPolicy | None:
-    """Return a copy of a policy with other values of some of its options; None, the search of the engine, has none.
+    """Return a policy with other values of some of its options; None, the search of the engine, has none.
 
     If a policy is an attrs class, its options are the arguments of its constructor except the name; the constructor
     checks the values. Other policies have none. `name` is the name of the policy in the settings, for errors.
     """
     if not options:
-        return deepcopy(policy)
+        return policy
     names = _options_of(policy)
     if not names:
         raise InvalidValueError("PlbConfig", "policy_options", dict(options), f"{{}}, as {name} has no options")
     for option in options:
         check_known("option", option, names, f"policy {name}")
     try:
-        return attrs.evolve(deepcopy(policy), **deepcopy(dict(options)))  # type: ignore[misc]
+        return attrs.evolve(policy, **deepcopy(dict(options)))  # type: ignore[misc]
     except PlbError:
         raise
     except (TypeError, ValueError) as error:
@@ -119,13 +120,32 @@ def check_policy(item: str, policy: object) -> PlacementPolicy:
     return policy
 
 
-PROTOCOLS: Mapping[str, type] = {TERM: EnergyTerm, CONSTRAINT: Constraint, NEIGHBOURHOOD: Neighbourhood}
+_PROTOCOLS: Mapping[str, type] = {
+    TERM: EnergyTerm,
+    CONSTRAINT: Constraint,
+    NEIGHBOURHOOD: Neighbourhood,
+    POLICY: PlacementPolicy,
+}
 """What the objects of each kind have."""
 _CHECKS: Mapping[str, Callable[[str, object], Any]] = {
     TERM: check_term,
     CONSTRAINT: check_constraint,
     NEIGHBOURHOOD: check_neighbourhood,
+    POLICY: check_policy,
 }
+ANY_KIND = (
+    "an object with a `name` and `total` (term), `refuses` and `broken` (constraint), `propose` or `choose` (policy)"
+)
+"""What errors say that an extension has to be."""
+
+
+def check_extension(item: str, extension: object) -> None:
+    """Raise an error that begins with `item` if an object is no extension of any kind, or has a built-in name."""
+    kinds = [kind for kind, protocol in _PROTOCOLS.items() if isinstance(extension, protocol)]
+    if isinstance(extension, type) or not kinds:
+        raise InvalidValueError(item, "extension", extension, ANY_KIND)
+    for kind in kinds:
+        _CHECKS[kind](item, extension)
 
 
 def _names_of(config: PlbConfig) -> dict[str, list[str]]:
@@ -146,18 +166,19 @@ def among(objects: Iterable[Any], config: PlbConfig) -> dict[str, Any]:
 
     def named(kind: str, names: Iterable[str]) -> list[Any]:
         """Return the objects of a kind, such as TERM, with these names."""
-        of_kind: list[Any] = [item for item in given if isinstance(item, PROTOCOLS[kind])]
-        known = {item.name: item for item in of_kind}
-        if len(known) < len(of_kind):
-            raise ConflictError(f"PlbConfig: two {kind} objects have one name: {', '.join(map(str, known))}")
+        of_kind: list[Any] = [item for item in given if isinstance(item, _PROTOCOLS[kind])]
+        known = Counter(item.name for item in of_kind)
         for name in names:
-            check_known(kind, name, known, "PlbConfig")
-        return [known[name] for name in names]
+            if kind != POLICY:
+                check_known(kind, name, known, "PlbConfig")
+            if known[name] > 1:
+                raise ConflictError(f"extensions: {known[name]} objects of the kind {kind} have the name {name!r}")
+        return [next(item for item in of_kind if item.name == name) for name in names if name in known]
 
-    policies = {item.name: item for item in given if isinstance(item, PlacementPolicy)}
+    policies = [item.name for item in given if isinstance(item, PlacementPolicy)]
     _check_policy_name(config.policy, policies)
     chosen: dict[str, Any] = {_field_of(kind): named(kind, names) for kind, names in _names_of(config).items()}
-    return {**chosen, "extension_policy": policies.get(config.policy)}
+    return {**chosen, "extension_policy": next(iter(named(POLICY, [config.policy])), None)}
 
 
 def _check_policy_name(name: str, own: Iterable[str]) -> None:
@@ -211,7 +232,8 @@ class GivenExtensions:
         own = {} if self.policy is None else {self.policy.name: self.policy}
         _check_policy_name(config.policy, own)
         with errors_of(POLICY, config.policy, "__deepcopy__"):
-            return with_options(config.policy, {**POLICIES, **own}.get(config.policy), config.policy_options)
+            policy = deepcopy({**POLICIES, **own}.get(config.policy))
+        return with_options(config.policy, policy, config.policy_options)
 
 
 NOTHING_GIVEN = GivenExtensions({TERM: {}, CONSTRAINT: {}, NEIGHBOURHOOD: {}}, None)

@@ -119,8 +119,9 @@ def read_by(root: Path, path: Path) -> Iterator[Path]:
         return
     yield path
     for text in _texts_in(path):
-        named = (path.parent / text.partition(":")[0]).resolve()  # FILE.py:OBJECT of an extension
-        if text and named != path and named.exists() and root.resolve() in named.parents:
+        name = text.partition(":")[0]  # also of FILE.py:OBJECT
+        named = (path.parent / name).resolve()
+        if name and named != path and named.exists() and root.resolve() in named.parents:
             yield from read_by(root, named)
 
 

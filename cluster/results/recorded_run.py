@@ -180,7 +180,7 @@ def read_run(
 ) -> RecordedRun:
     """Return a run of a results directory, by default of the first policy of the scenario.
 
-    Results identify imported files and files of policies by name and content; the scenario `present`, as read from its
+    Results identify files of extensions and of policies by name and content; the scenario `present`, as read from its
     file, has their paths. It may differ from the recorded one in its name, in options of `plb simulate`, and in paths.
     `traces`: the present directory of the traces.
     """

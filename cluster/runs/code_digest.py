@@ -1,7 +1,7 @@
 """The digest of the code that makes runs: it identifies finished runs, with the inputs of each.
 
 The digest covers all modules of the three packages except `PRESENTATION`, so that a new module counts without being
-named. It does not cover code that a scenario imports, because the scenario has the digests of this code.
+named. It does not cover code of extensions of a scenario, because the scenario has the digests of this code.
 """
 
 from __future__ import annotations

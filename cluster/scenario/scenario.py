@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from hashlib import sha256
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -22,10 +22,10 @@ import attrs
 from cluster.errors import refusal
 from cluster.scenario.cluster_sections import ClusterSection, Faults, Upgrades
 from cluster.scenario.digests import digest_of
-from cluster.scenario.sections import LONGEST, Section, check_directory_name, count, number, span
+from cluster.scenario.sections import LONGEST, Section, check_directory_name, count, nearest, number, span
 from cluster.scenario.workload_sections import OF_PLANS, ApplicationsSection, Known, Scaling, Workload
-from plb import InvalidValueError, Metric, PlbConfig
-from plb.engine_extensions import POLICIES, path_options
+from plb import InvalidValueError, Metric, PlbConfig, PlbError
+from plb.engine_extensions import POLICIES, check_extension, path_options
 from plb.extensions.policies import PlacementPolicy
 from plb.policies import KNOWN as PLACEMENT_POLICIES
 from plb.policies import READ_HISTORY
@@ -34,24 +34,34 @@ from plb.settings.config import ANNEALING
 from plb.validation import check_known
 
 
+@cache
 def extension_of(reference: str) -> Any:
-    """Return the object that a reference ``FILE.py:OBJECT`` names, a new one if it names a class.
+    """Return the object that a reference ``FILE.py:OBJECT`` names; a class stands for an object of it.
 
-    The file is run once in each process. Raise `ScenarioError` if that fails, or there is no such object.
+    Each process runs the file, and makes the object, once. Raise `ScenarioError` if that fails, or if the object is no
+    extension.
     """
     file, _, name = reference.rpartition(":")
     module = _module_of(file)
     if not hasattr(module, name):
-        raise refusal(reference, "extensions", f"expected FILE.py:OBJECT; there is no {name!r} in the file")
+        hint = nearest(name, [known for known in vars(module) if not known.startswith("_")])
+        raise refusal(reference, "extensions", f"expected FILE.py:OBJECT; the file has no {name!r}{hint}")
     found = getattr(module, name)
     try:
-        return found() if isinstance(found, type) else found
+        extension = found() if isinstance(found, type) else found
+        check_extension(name, extension)
+    except PlbError as error:
+        raise refusal(reference, "extensions", str(error)) from error
     except Exception as error:
         raise refusal(reference, "extensions", f"{type(error).__name__}: {error}") from error
+    return extension
 
 
 def _module_of(file: str) -> ModuleType:
-    """Return a file as a module; raise `ScenarioError`, with the file as the scenario names it, if running it fails."""
+    """Return a file as a module; raise `ScenarioError`, with the file as the scenario names it, if running it fails.
+
+    It can import modules of its folder.
+    """
     path = Path(file).resolve()
     name = f"extensions_{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}"
     if name in sys.modules:
@@ -60,11 +70,14 @@ def _module_of(file: str) -> ModuleType:
     if spec is None or spec.loader is None or not path.is_file():
         raise refusal(file, "extensions", "is not a Python file")
     module = sys.modules[name] = module_from_spec(spec)
+    sys.path.insert(0, str(path.parent))
     try:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
         raise refusal(file, "extensions", f"{type(error).__name__}: {error}") from error
+    finally:
+        sys.path.remove(str(path.parent))
     return module
 
 
@@ -171,7 +184,12 @@ class Scenario:
         fields_by_policy = {name: {**BUILT_IN_POLICIES.get(name, {}), **self.policies.get(name, {})} for name in names}
         object.__setattr__(self, "policies", fields_by_policy)
         if len({Path(item).name for item in self.extensions}) < len(self.extensions):  # results identify them by name
-            raise InvalidValueError("scenario", "extensions", list(self.extensions), "files of different names")
+            raise InvalidValueError(
+                "scenario",
+                "extensions",
+                list(self.extensions),
+                "every FILE.py:OBJECT once, by the last part of its path",
+            )
         for is_refused, section, field, allowed in self._refused_fields():
             if is_refused:
                 raise InvalidValueError(section, field, getattr(getattr(self, section), field), allowed)

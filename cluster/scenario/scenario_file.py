@@ -173,9 +173,8 @@ class _ScenarioReader(SectionReader):
             try:
                 self.extensions.append(extension_of(reference))
             except ScenarioError as error:
-                self.problems.extend(
-                    attrs.evolve(problem, message=f"{error.source}: {problem.message}") for problem in error.problems
-                )
+                for problem in error.problems:
+                    self.add("extensions", f"{error.source}: {problem.message}")
         return references
 
     def _check_extensions(self, config: PlbConfig) -> None:
@@ -199,7 +198,12 @@ class _ScenarioReader(SectionReader):
         entries = dict(self.table(dotted_key, table))
         options = {"policy_options": entries.pop("policy_options")} if "policy_options" in entries else {}
         other_fields: dict[str, Any] = {"metrics": (Metric("any"),)}
+        own = {name: entries.pop(name) for name in ("larger_neighbourhoods",) if name in entries}
         fields = self.settings(dotted_key, entries, ENGINE_FIELDS, PlbConfig, other_fields, self._check_extensions)
+        with_share = {name: fields[name] for name in ("larger_neighbourhood_share",) if name in fields}
+        fields |= self.settings(
+            dotted_key, own, ENGINE_FIELDS, PlbConfig, {**other_fields, **with_share}, self._check_extensions
+        )
         other_fields["policy"] = fields.get("policy", default_policy)
         problems_before = len(self.problems)
         fields |= self.settings(dotted_key, options, ENGINE_FIELDS, PlbConfig, other_fields, self._check_extensions)

@@ -329,7 +329,7 @@ def limits_of(cluster: ClusterSection, metrics: tuple[Metric, ...]) -> tuple[Flo
 
 
 EngineOf: TypeAlias = Callable[..., PlacementAndLoadBalancing]
-"""Returns an engine for settings, a `seed` and a `history`."""
+"""Returns an engine for settings, a `seed`, a `history` and extensions, if there are any."""
 
 
 def make_engine(

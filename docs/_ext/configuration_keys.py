@@ -33,7 +33,7 @@ OF_METRICS = "Of a metric, for all policies; `[policies.NAME.metrics.METRIC]` ha
 
 def scenario_keys() -> str:
     """Return the sections of a scenario file."""
-    plain = [field for field in attrs.fields(Scenario) if field.name in ("name", "imports")]
+    plain = [field for field in attrs.fields(Scenario) if field.name in ("name", "extensions")]
     metric = [field for field in attrs.fields(Metric) if field.name in METRIC_FIELDS]
     parts = [f"## Outside of sections\n\n{table(Scenario, plain)}"]
     parts += [text for name, kind in SECTIONS.items() for text in _section(name, kind)]

@@ -37,7 +37,7 @@ BUILT_IN: tuple[PlacementPolicy, ...] = (
 LEARNED = Learned()
 """Decides as it was trained: it needs a checkpoint, and the extra ``learning``."""
 KNOWN = (*BUILT_IN, LEARNED)
-"""All that settings can name without registration."""
+"""All that settings can name without an object of the host."""
 READ_PROBABILITIES = frozenset(policy.name for policy in BUILT_IN if isinstance(policy, PrvBestFit))
 """Names of the policies that use violation probabilities."""
 READ_HISTORY = READ_PROBABILITIES | {LEARNED.name}

@@ -93,7 +93,7 @@ class ExtensionSettings(Checked):
     engine.
     """
     policy_options: Mapping[str, Any] = declared({}, Setting("", None, "value by name", _options))
-    """Options of the policy that differ from the registered one's. The parameters of its class have names and
+    """Options of the policy that differ from its own. The parameters of its class have names and
     ranges.
     """
 

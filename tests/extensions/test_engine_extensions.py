@@ -216,8 +216,10 @@ def test_objects_of_a_list_are_chosen_by_kind_and_name():
         "extension_policy": objects[2],
     }
     assert among(objects, CONFIG)["extension_policy"] is None
-    with pytest.raises(ConflictError, match="two energy term objects have one name"):
+    with pytest.raises(ConflictError, match="2 objects of the kind energy term have the name 'on'"):
         among([On(1), On(2)], attrs.evolve(CONFIG, extension_terms={"on": 1.0}))
+    with pytest.raises(ConflictError, match="2 objects of the kind policy have the name 'goes'"):
+        among([Goes(1), Goes(2)], attrs.evolve(CONFIG, policy="goes"))
 
 
 # snapshots

@@ -240,7 +240,7 @@ def test_overfull_node_lacks_more_than_the_load_of_the_replica():
 
 def test_blocked_nodes_and_extension_constraints_are_obstacles():
     """Block list and placement constraint are separate obstacles; an extension constraint has its own name."""
-    engine = engine_on("n0", "n1", "n2", "n3", extension_constraints=[OffLastNode.name])
+    engine = engine_on("n0", "n1", "n2", "n3", objects=[OffLastNode()], extension_constraints=[OffLastNode.name])
     engine.update_service(Service("web", stateful=False, blocked_nodes=["n1"]))
     add_partition(engine, "web/0", Replica(Role.INSTANCE, "n0"))
     (found,) = engine.alternatives("web/0")

@@ -126,20 +126,29 @@ def test_an_impossible_stay_is_refused(
     assert "tenants.parquet" in message
 
 
+NOTHING = """
+class Nothing:
+    name = "nothing"
+
+    def total(self, configuration):
+        return 0.0
+"""
+
+
 def test_files_of_extensions_need_the_scenario_file(tmp_path: Path):
     """Results contain only the content hashes of the files. Without the scenario file, a replay is impossible."""
-    (tmp_path / "own.py").write_text("NOTHING = None")
+    (tmp_path / "own.py").write_text(NOTHING)
     text = TWO_CRASHES.replace('"modified", "first_fit"', '"first_fit"').replace("0.1", "0.02")
-    (tmp_path / "small.toml").write_text(f'extensions = ["own.py:NOTHING"]\n{text}')
+    (tmp_path / "small.toml").write_text(f'extensions = ["own.py:Nothing"]\n{text}')
     assert plb("simulate", tmp_path / "small.toml", "--out", tmp_path / "out", "--quiet").exit_code == 0
     tenant = pl.read_parquet(tmp_path / "out" / "runs" / "first_fit-0" / "tenants.parquet")["tenant"][0]
     question: Sequence[Any] = ("explain", tmp_path / "out", "--partition", tenant, "--time", "0")
     refused = plb(*question)
     assert refused.exit_code == BAD_INPUT
-    assert "the run requires the file 'own.py:NOTHING'; give its scenario with --scenario" in refused.output
+    assert "the run requires the file 'own.py:Nothing'; give its scenario with --scenario" in refused.output
     done = plb(*question, "--scenario", tmp_path / "small.toml")
     assert done.exit_code == 0, done.output
-    (tmp_path / "own.py").write_text("NOTHING = None  # other than it was")
+    (tmp_path / "own.py").write_text(f"{NOTHING}# other than it was")
     assert plb(*question, "--scenario", tmp_path / "small.toml").exit_code == BAD_INPUT
 
 

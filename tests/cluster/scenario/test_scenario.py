@@ -20,6 +20,7 @@ from cluster.scenario.sections import check_directory_name, directory_name
 from cluster.scenario.times import in_words, seconds_of
 from cluster.scenario.workload_sections import Growth
 from plb import InvalidValueError, Metric, PlbConfig, PlbError
+from plb.engine_extensions import among
 from workloads.column_checks import TraceError, TraceProblem
 
 
@@ -274,19 +275,38 @@ def test_a_scenario_has_objects_of_files_as_extensions(tmp_path: Path) -> None:
     assert "extensions" not in scenario_from({}).as_json()
 
 
+WRONG = """
+class Needy:
+    def __init__(self, needed):
+        pass
+
+class Nameless:
+    pass
+
+class Numbered(Heat):
+    name = 5
+
+class Movement(Heat):
+    name = "movement"
+"""
+
+
 @pytest.mark.parametrize(
     ("extension", "words"),
     [
         ("none.py:Heat", r"none\.py: is not a Python file"),
         ("broken.py:Heat", "ZeroDivisionError"),
-        ("heat.py:Cold", "expected FILE.py:OBJECT; there is no 'Cold' in the file"),
+        ("heat.py:Head", "expected FILE.py:OBJECT; the file has no 'Head'; did you mean 'Heat'"),
+        ("heat.py:Nameless", "Nameless: extension = .* expected an object with a `name` and `total`"),
+        ("heat.py:Numbered", "Numbered: name = 5 is not allowed"),
+        ("heat.py:Movement", "'movement' is the name of a built-in term"),
         ("heat.py:Needy", "TypeError: .*missing 1 required positional argument"),
         ("heat.py", "'heat.py': expected FILE.py:OBJECT"),
     ],
 )
 def test_an_extension_that_fails_is_named(tmp_path: Path, extension: str, words: str) -> None:
     (tmp_path / "broken.py").write_text("1 / 0")
-    (tmp_path / "heat.py").write_text(TERM + "class Needy:\n    def __init__(self, needed):\n        pass\n")
+    (tmp_path / "heat.py").write_text(TERM + WRONG)
     path = tmp_path / "s.toml"
     path.write_text(f'extensions = ["{extension}"]\n[engine]\nextension_terms = {{ cold = 2.0 }}\n')
     with pytest.raises(ScenarioError, match=words) as caught:
@@ -300,8 +320,30 @@ def test_extensions_of_files_of_one_name_are_refused(tmp_path):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "own.py").write_text(TERM)
     (tmp_path / "two.toml").write_text('extensions = ["a/own.py:Heat", "b/own.py:Heat"]\n')
-    with pytest.raises(ScenarioError, match="expected files of different names"):
+    with pytest.raises(ScenarioError, match=r"expected every FILE\.py:OBJECT once, by the last part of its path"):
         read_scenario(tmp_path / "two.toml")
+
+
+NEIGHBOURHOOD = """
+from moves_of_mine import MOVES
+
+class Mine:
+    name = "mine"
+
+    def propose(self, configuration, row, random):
+        return MOVES
+"""
+
+
+def test_a_file_of_extensions_may_import_its_neighbours(tmp_path):
+    """A neighbourhood is named with its share in one section."""
+    (tmp_path / "moves_of_mine.py").write_text("MOVES = []\n")
+    (tmp_path / "own.py").write_text(NEIGHBOURHOOD)
+    engine = '[engine]\nlarger_neighbourhood_share = 0.5\nlarger_neighbourhoods = ["node", "mine"]\n'
+    (tmp_path / "s.toml").write_text(f'extensions = ["own.py:Mine"]\n{engine}')
+    scenario = read_scenario(tmp_path / "s.toml")
+    config = scenario.config("original", (Metric("cpu"),))
+    assert [item.name for item in among(scenario.extension_objects, config)["extension_neighbourhoods"]] == ["mine"]
 
 
 @given(st.text(max_size=5))

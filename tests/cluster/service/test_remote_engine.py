@@ -32,6 +32,7 @@ from plb.risk import DemandHistory
 from tests.cluster.service.served import CLUSTER, described, planned, send, with_service
 from tests.cluster.service.served import served as service_in
 from tests.cluster.tiny import small_region
+from tests.sources import ROOT
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -207,8 +208,9 @@ def test_a_line_that_is_one_too_many_is_sent_again(tmp_path: Path, monkeypatch: 
 
 def test_scenarios_with_files_for_the_engine_and_wrong_addresses_are_refused() -> None:
     scenario = scenario_from(small_region())
-    with pytest.raises(ScenarioError, match="extensions"):
-        check_scenario(attrs.evolve(scenario, extensions=("terms.py:Term",)))
+    extended = attrs.evolve(scenario, extensions=(f"{ROOT}/examples/racks.py:BusyRacks",))
+    with pytest.raises(ScenarioError, match="a served engine has no extensions"):
+        check_scenario(extended)
     learned = attrs.evolve(
         scenario,
         policies={"l": {"policy": "learned", "policy_options": {"checkpoint": "weights"}}},
