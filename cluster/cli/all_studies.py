@@ -50,14 +50,14 @@ STUDIES = (
     ListedStudy(10, ("gaussian", "--traces", f"{DATA}/bitbrains_rnd")),
     ListedStudy(10, ("gaussian", "--traces", f"{DATA}/planetlab")),
     ListedStudy(10, ("compression", "--samples", "4000")),
-    ListedStudy(30, ("calibration",)),
+    ListedStudy(33, ("calibration",)),
     ListedStudy(36, ("provisioning", "--base", f"{DATA}/lra/TClab_dataset_2D.csv.gz")),
     ListedStudy(41, ("rebalancing", "--scenario", "examples/rebalancing.toml", "--traces", f"{DATA}/bitbrains_rnd")),
     ListedStudy(42, ("forms",)),
     ListedStudy(55, ("sensitivity",)),
-    ListedStudy(65, ("risk",)),
     ListedStudy(80, ("configurations",)),
     ListedStudy(82, ("annealing",)),
+    ListedStudy(92, ("risk",)),
     ListedStudy(130, ("policies",)),
 )
 """All studies, in order of their processor time."""

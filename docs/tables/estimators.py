@@ -8,10 +8,38 @@ from typing import Any
 
 from docs.tables.markdown import figures, interval, run_of, table
 
-CALIBRATION = "calibration"
-HISTORICAL = "historical-simulation"
+RISK, CALIBRATION = "risk", "calibration"
+DEFAULT, HISTORICAL = "monte-carlo", "historical-simulation"
+POLICIES = {"expected_overload": "search", "prv_worst_fit": "`prv_worst_fit`"}
+"""Headings of the policies."""
 HELD, DAY = "held", "24 hours"
 """The outcome and the horizon of the tables of scores."""
+
+
+def violations() -> str:
+    """Return the violations with each estimator by policy relative to Monte Carlo, and with the original energy."""
+    data = figures(RISK)
+    of_original = f"original / expected_overload, {DEFAULT}"
+    rows = [
+        [f"`{label}`", *(interval(of[f"{policy}: {label} / {DEFAULT}"]) for policy in POLICIES for of in _kinds(data))]
+        for label in _labels(data)
+    ]
+    rows.append(["original energy", *(interval(of.get(of_original)) for of in _kinds(data)), "", ""])
+    head = [f"{words}, {kind}" for words in POLICIES.values() for kind in ("all", "avoidable")]
+    return table(["", *head], rows)
+
+
+def _kinds(data: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return the ratios of all and of avoidable violations."""
+    return data["ratios"], data["ratios_avoidable"]
+
+
+def _labels(data: Mapping[str, Any]) -> Iterator[str]:
+    """Return the estimators that are compared with Monte Carlo."""
+    prefix, suffix = "prv_worst_fit: ", f" / {DEFAULT}"
+    for label in data["ratios"]:
+        if label.startswith(prefix) and label.endswith(suffix):
+            yield label.removeprefix(prefix).removesuffix(suffix)
 
 
 def scores(horizon: str, label: str) -> str:
@@ -46,6 +74,8 @@ def _score(estimate: Mapping[str, float | None]) -> str:
 
 
 TABLES = {
+    "run of estimators": partial(run_of, RISK),
+    "violations by estimator": violations,
     "run of calibration": partial(run_of, CALIBRATION),
     "calibration of historical-simulation": partial(scores, DAY, HISTORICAL),
     "skill a day ahead": skills,
