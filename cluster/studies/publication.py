@@ -21,8 +21,10 @@ WITHOUT_EFFECT = ("--out", "--json", "--jobs", "--scheduler", "--format")
 """Options with a value on which no figure depends."""
 FLAGS_WITHOUT_EFFECT = ("--quiet", "--restart")
 """Options without a value on which no figure depends."""
-UNPUBLISHED = ("by_bin", "recalibration")
-"""Keys of `plb study calibration` that are only in its plot and in the file of ``--json``: no table needs them."""
+UNPUBLISHED = ("by_bin", "recalibration", "published_deviation_percent", "published_seconds")
+"""Keys that are only in the file of ``--json``: figures of `plb study calibration` that no table needs, and the means
+of the authors that `plb study provisioning` reads, which are not ours to publish.
+"""
 
 
 def path_of(study: str, workload: str | None) -> Path:

@@ -162,9 +162,14 @@ def nodes_by_first_fit(plans: pl.DataFrame) -> dict[str, Ratio]:
 
 def as_json(plans: pl.DataFrame, published: PublishedMeans) -> dict[str, Any]:
     """Return the figures of the study. Plans have no violations; settings have deviations by arm."""
-    settings = [_setting(group, published) for group in group_means(plans)]
+    groups = group_means(plans)
+    settings = [_setting(group, published) for group in groups]
     ratios = {name: attrs.asdict(ratio) for name, ratio in nodes_by_first_fit(plans).items()}
-    return figures_of("provisioning", settings, ratios)
+    agreements = {}
+    for figure in dict.fromkeys(group.group.figure for group in groups):
+        close, compared = agreement([group for group in groups if group.group.figure is figure], published)
+        agreements[figure.value] = {"close": close, "compared": compared}
+    return figures_of("provisioning", settings, ratios, agreement=agreements)
 
 
 def _setting(group: GroupMeans, published: PublishedMeans) -> dict[str, Any]:
