@@ -169,16 +169,15 @@ def among(objects: Iterable[Any], config: PlbConfig) -> dict[str, Any]:
         of_kind: list[Any] = [item for item in given if isinstance(item, _PROTOCOLS[kind])]
         known = Counter(item.name for item in of_kind)
         for name in names:
-            if kind != POLICY:
-                check_known(kind, name, known, "PlbConfig")
+            check_known(kind, name, known, "PlbConfig")
             if known[name] > 1:
                 raise ConflictError(f"extensions: {known[name]} objects of the kind {kind} have the name {name!r}")
-        return [next(item for item in of_kind if item.name == name) for name in names if name in known]
+        return [next(item for item in of_kind if item.name == name) for name in names]
 
     policies = [item.name for item in given if isinstance(item, PlacementPolicy)]
     _check_policy_name(config.policy, policies)
     chosen: dict[str, Any] = {_field_of(kind): named(kind, names) for kind, names in _names_of(config).items()}
-    return {**chosen, "extension_policy": next(iter(named(POLICY, [config.policy])), None)}
+    return {**chosen, "extension_policy": None if config.policy in RESERVED else named(POLICY, [config.policy])[0]}
 
 
 def _check_policy_name(name: str, own: Iterable[str]) -> None:
@@ -217,10 +216,9 @@ class GivenExtensions:
         """Return copies of objects; refuse other objects, built-in names, and two of a kind with one name."""
         by_kind = {TERM: extension_terms, CONSTRAINT: extension_constraints, NEIGHBOURHOOD: extension_neighbourhoods}
         copies = {kind: _copies_by_name(kind, objects) for kind, objects in by_kind.items()}
-        policy = extension_policy
-        if policy is not None:
-            policy = copied(POLICY, check_policy("engine: extension_policy", policy))
-        return cls(copies, policy)
+        if extension_policy is None:
+            return cls(copies, None)
+        return cls(copies, copied(POLICY, check_policy("engine: extension_policy", extension_policy)))
 
     def known(self, kind: str, name: str) -> Any:
         """Return the object of a kind, such as TERM, with a name; raise `UnknownNameError` if none is given."""
@@ -231,9 +229,9 @@ class GivenExtensions:
         """Return a copy of the policy that settings name, with their options; None for the search of the engine."""
         own = {} if self.policy is None else {self.policy.name: self.policy}
         _check_policy_name(config.policy, own)
-        with errors_of(POLICY, config.policy, "__deepcopy__"):
-            policy = deepcopy({**POLICIES, **own}.get(config.policy))
-        return with_options(config.policy, policy, config.policy_options)
+        policy = {**POLICIES, **own}.get(config.policy)
+        copy = None if policy is None else copied(POLICY, policy)
+        return with_options(config.policy, copy, config.policy_options)
 
 
 NOTHING_GIVEN = GivenExtensions({TERM: {}, CONSTRAINT: {}, NEIGHBOURHOOD: {}}, None)
@@ -277,8 +275,7 @@ class EngineExtensions:
         if before is not None and _policy_of(before.config) == _policy_of(config):
             policy = before.policy
         else:
-            with errors_of(POLICY, config.policy, "__deepcopy__"):
-                policy = deepcopy(new_policy)
+            policy = None if new_policy is None else copied(POLICY, new_policy)
         return cls(host_extensions, config, chosen[TERM], chosen[CONSTRAINT], chosen[NEIGHBOURHOOD], policy, new_policy)
 
     @property
@@ -295,8 +292,7 @@ class EngineExtensions:
         if policy is None:
             return None
         if not remembers(policy):
-            with errors_of(POLICY, policy.name, "__deepcopy__"):
-                return deepcopy(policy)
+            return copied(POLICY, policy)
         kept = deepcopy(self.new_policy)
         assert kept is not None
         assert remembers(kept)

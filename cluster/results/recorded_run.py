@@ -210,14 +210,13 @@ def _scenario_of(summary: Mapping[str, Any], folder: Path, present: Scenario | N
     """
     tables = dict(summary["scenario"])
     paths_of_files: dict[tuple[str, str], str] = {}
-    references: dict[tuple[str, str], str] = {}
     if present is not None:
         _check_present(tables, present, folder)
         paths_of_files = {digest: file for file in named_files(present) for digest in digests([file]).items()}
-        references = {digest: item for item in present.extensions for digest in reference_digests([item]).items()}
+        paths_of_files |= {digest: item for item in present.extensions for digest in reference_digests([item]).items()}
     try:
         if isinstance(tables.get("extensions"), Mapping):
-            tables["extensions"] = _paths_of(tables["extensions"], references)
+            tables["extensions"] = _paths_of(tables["extensions"], paths_of_files)
         tables["engine"] = _with_files(tables.get("engine", {}), paths_of_files)
         policies = tables.get("policies", {})
         tables["policies"] = {name: _with_files(fields, paths_of_files) for name, fields in policies.items()}
@@ -261,9 +260,9 @@ def _compared(scenario: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _paths_of(digests: Mapping[str, Any], files: Mapping[tuple[str, str], str]) -> list[str]:
-    """Return the present paths of files with these digests, by name; an unknown file raises a `KeyError`.
+    """Return the present paths of files, or references to extensions, with these digests; raise `KeyError` for others.
 
-    `files`: the path of each file, by name and digest.
+    `files`: the path of each file, and each reference, by name and digest.
     """
     return [files[name, str(digest)] for name, digest in digests.items()]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache, cached_property
+from functools import cache
 from hashlib import sha256
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -267,7 +267,7 @@ class Scenario:
             metrics=[attrs.evolve(metric, **policy_metrics.get(metric.name, {})) for metric in metrics], **fields
         )
 
-    @cached_property
+    @property
     def extension_objects(self) -> tuple[Any, ...]:
         """The objects of `extensions`, which engines copy."""
         return tuple(map(extension_of, self.extensions))

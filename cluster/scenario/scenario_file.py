@@ -44,6 +44,8 @@ TOP_LEVEL = ("name", "extensions", *SECTIONS, *NAMED_SECTIONS, "metrics", "engin
 PATHS = ("path", "plan", "history_path")
 """Fields of ``[workload]`` that are paths of files."""
 ENGINE_FIELDS = tuple(field.name for field in attrs.fields(PlbConfig) if field.name != "metrics")
+DEPENDS_ON = {"larger_neighbourhoods": "larger_neighbourhood_share", "policy_options": "policy"}
+"""Settings of the engine that are valid only together with another one of their table, and this other one."""
 METRIC_FIELDS = tuple(field.name for field in attrs.fields(Metric) if field.name not in FIXED_METRIC_FIELDS)
 
 
@@ -164,18 +166,19 @@ class _ScenarioReader(SectionReader):
     def _extensions(self, names: Any) -> tuple[str, ...]:
         """Return the extensions that a scenario names with full paths; keep the objects for the checks of settings."""
         checked: tuple[str, ...] = self.value("extensions", names, tuple[str, ...]) or ()
+        references = []
         for name in checked:
-            if ":" not in name:
+            file, colon, item = name.rpartition(":")
+            if not colon:
                 self.add("extensions", f"{name!r}: expected FILE.py:OBJECT")
-        named = [name.rpartition(":") for name in checked if ":" in name]
-        references = tuple(f"{(self.folder / file).resolve()}:{item}" for file, _, item in named)
-        for reference in references:
+                continue
+            references.append(f"{(self.folder / file).resolve()}:{item}")
             try:
-                self.extensions.append(extension_of(reference))
+                self.extensions.append(extension_of(references[-1]))
             except ScenarioError as error:
                 for problem in error.problems:
                     self.add("extensions", f"{error.source}: {problem.message}")
-        return references
+        return tuple(references)
 
     def _check_extensions(self, config: PlbConfig) -> None:
         """Raise an error if settings name an extension that the scenario lacks, or options that a policy lacks."""
@@ -196,20 +199,19 @@ class _ScenarioReader(SectionReader):
         `default_policy`: the placement policy that their options belong to if the table sets none.
         """
         entries = dict(self.table(dotted_key, table))
-        options = {"policy_options": entries.pop("policy_options")} if "policy_options" in entries else {}
+        dependent = {name: entries.pop(name) for name in DEPENDS_ON if name in entries}
         other_fields: dict[str, Any] = {"metrics": (Metric("any"),)}
-        own = {name: entries.pop(name) for name in ("larger_neighbourhoods",) if name in entries}
         fields = self.settings(dotted_key, entries, ENGINE_FIELDS, PlbConfig, other_fields, self._check_extensions)
-        with_share = {name: fields[name] for name in ("larger_neighbourhood_share",) if name in fields}
-        fields |= self.settings(
-            dotted_key, own, ENGINE_FIELDS, PlbConfig, {**other_fields, **with_share}, self._check_extensions
-        )
-        other_fields["policy"] = fields.get("policy", default_policy)
-        problems_before = len(self.problems)
-        fields |= self.settings(dotted_key, options, ENGINE_FIELDS, PlbConfig, other_fields, self._check_extensions)
-        if options and len(self.problems) == problems_before:
-            dotted_key = f"{dotted_key}.policy_options"
-            fields["policy_options"] = self._full_paths(dotted_key, other_fields["policy"], fields["policy_options"])
+        present = {"policy": default_policy, **fields}
+        for name, value in dependent.items():
+            other = DEPENDS_ON[name]
+            with_other = {**other_fields, other: present[other]} if other in present else other_fields
+            problems_before = len(self.problems)
+            fields |= self.settings(
+                dotted_key, {name: value}, ENGINE_FIELDS, PlbConfig, with_other, self._check_extensions
+            )
+            if name == "policy_options" and len(self.problems) == problems_before:
+                fields[name] = self._full_paths(f"{dotted_key}.{name}", present["policy"], fields[name])
         return fields
 
     def _full_paths(self, dotted_key: str, policy: str, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def results(figure: str, density: float) -> str:
 def agreement() -> str:
     """Return how many of the published means those with the first rules of a figure are close to."""
     found = figures(STUDY)["agreement"]
-    rows = [[f"{figure}", f"{of['close']} of {of['compared']}"] for figure, of in found.items()]
+    rows = [[figure, f"{of['close']} of {of['compared']}"] for figure, of in found.items()]
     return table(["figure of [3]", "means within 0.3 points"], rows)
 
 

@@ -178,16 +178,11 @@ def count_lasting(problem: Problem, solution: Solution, node: int, incoming: int
     joining, leaving = problem.peak[incoming], problem.peak[outgoing]
     count = 0
     for k in range(solution.hit.shape[0]):
-        if not solution.hit[k] or rows.shape[0] == 0:
+        if not solution.hit[k]:
             continue
-        has_departures = False
+        _find_departures(problem, departure, rows, k)
         for metric in range(threshold.shape[0]):
             spare = sums[metric, k] + joining[metric, k] - leaving[metric, k] - threshold[metric]
-            if spare < 0:
-                continue
-            if not has_departures:
-                _find_departures(problem, departure, rows, k)
-                has_departures = True
             if _reaches(problem, rows, departure, k, metric, spare):
                 count += 1
                 break
@@ -225,7 +220,7 @@ def _reaches(problem: Problem, rows: Int, departure: Float, k: int, metric: int,
     """Return whether `rows`, (n,), reach the threshold of a metric at some departure of repetition `k`.
 
     `departure`: (n,) of each row, seconds from now; `spare`: by how much the sum of their peaks exceeds the threshold,
-    in quanta, at least 0.
+    in quanta.
     """
     time = -1.0
     while spare >= 0:

@@ -46,9 +46,9 @@ class CompiledConstraint(WithKernels):
     `plb.extensions.energy_terms.CompiledTerm`.
     """
     count: ClassVar[Kernel[..., None] | None] = None
-    """Kernel: adds a replica on a node to the sums `sign` times, 1 or -1. Arguments: problem, data, sums,
-    row, node, sign. It is called for all moves, also for moves that a search tries, in their
-    order but possibly later, so that it must not read the solution. None: there are no sums.
+    """Kernel: adds a replica on a node to the sums `sign` times, 1 or -1. Arguments: problem, data, sums, row, node,
+    sign. It is called for all moves, also for moves that a search tries, in their order but possibly later, so that it
+    must not read the solution. None: there are no sums.
     """
     _followed: tuple[Problem, Solution, int] | None = None
     """The problem and the solution for which data and sums hold, and `moves_of` this solution then."""
